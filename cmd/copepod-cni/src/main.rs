@@ -1,0 +1,2 @@
+//! The CNI plugin binary.
+fn main() {}

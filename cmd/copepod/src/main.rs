@@ -1,0 +1,2 @@
+//! The copepod binary.
+fn main() {}

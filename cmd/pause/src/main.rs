@@ -1,0 +1,2 @@
+//! The sandbox process.
+fn main() {}

@@ -1,0 +1,1 @@
+//! API clients, informers and work queues.

@@ -1,0 +1,1 @@
+//! The CNI plugin: ADD, DEL, CHECK, GC, STATUS and address management.

@@ -1,0 +1,1 @@
+//! Configuration machinery: the file layout of a node and the merging of files, flags and environment.

@@ -1,0 +1,1 @@
+//! The controllers: pure plans over cached state, and one executor.

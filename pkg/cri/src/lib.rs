@@ -1,0 +1,1 @@
+//! The runtime port: the CRI client and an in-memory fake.

@@ -1,0 +1,1 @@
+//! Drivers that make the kernel equal to what netcalc wants.

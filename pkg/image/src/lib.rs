@@ -1,0 +1,1 @@
+//! OCI images: building, importing and pinning them.

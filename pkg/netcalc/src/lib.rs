@@ -1,0 +1,1 @@
+//! Pure calculation: services, endpoints and policies in, desired rule sets out.

@@ -1,0 +1,1 @@
+//! Keys, certificates and service-account tokens.

@@ -1,0 +1,1 @@
+//! Logging and the metric registry.

@@ -1,0 +1,1 @@
+//! Nodes in namespaces of their own, for tests and for `copepod try`.

@@ -1,0 +1,1 @@
+//! Volume plugins, the atomic writer and their mounts.
