@@ -1,2 +1,43 @@
-//! Build tasks.
-fn main() {}
+//! Build tasks of the workspace: `cargo xtask <task>`.
+//!
+//! What is more than a cargo invocation and less than a program of its own lives here: building upstream's pinned
+//! Go programs, the tree's own rules (`tidy`), images, the bundle and the oracle. Every task is idempotent, says what
+//! it does and leaves its results outside the source tree except for `bundle/`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program reports to its terminal"
+)]
+
+mod schema;
+mod tidy;
+mod upstream;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Build tasks of the copepod workspace")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Upstream's own programs (containerd, runc, etcd, kubectl, crictl, …), built from pinned Go modules.
+    #[command(subcommand)]
+    Upstream(upstream::Upstream),
+    /// Check the tree's rules: layer edges, file sizes, forbidden names.
+    Tidy,
+    /// Regenerate pkg/schema/data from upstream's published Go modules.
+    Schema,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().task {
+        Task::Upstream(task) => upstream::run(&task),
+        Task::Tidy => tidy::run(),
+        Task::Schema => schema::run(&workspace::root()),
+    }
+}

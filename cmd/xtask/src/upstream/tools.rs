@@ -1,0 +1,173 @@
+//! The table of upstream's programs. Versions are not here but in each tool's go.mod, with sums in its go.sum.
+
+/// What a tool is for, which decides when it is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Part of every bundle.
+    Bundled,
+    /// Needed by tests only, never shipped.
+    Test,
+    /// Upstream's own components, the second opinion; never shipped.
+    Oracle,
+}
+
+impl Group {
+    /// The word for it on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bundled => "bundled",
+            Self::Test => "test",
+            Self::Oracle => "oracle",
+        }
+    }
+}
+
+/// One Go module under `packaging/upstream` and the programs built from it.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// The folder's name, and the tool's name on the command line.
+    pub(crate) name: &'static str,
+    /// When it is built.
+    pub(crate) group: Group,
+    /// The module whose version in go.mod is the tool's version.
+    pub(crate) module: &'static str,
+    /// Whether it needs a C compiler; everything else is built with CGO off and so is static by itself.
+    pub(crate) cgo: bool,
+    /// Go build tags, comma separated.
+    pub(crate) tags: &'static str,
+    /// Linker settings; `{v}` stands for the version with its `v`.
+    pub(crate) ldflags: &'static str,
+    /// The programs.
+    pub(crate) binaries: &'static [Binary],
+}
+
+/// One program of a tool.
+#[derive(Debug)]
+pub(crate) struct Binary {
+    /// The file's name.
+    pub(crate) name: &'static str,
+    /// The Go package to build.
+    pub(crate) package: &'static str,
+    /// The arguments that make it print its version; empty where it has none to print.
+    pub(crate) version: &'static [&'static str],
+}
+
+const fn bin(name: &'static str, package: &'static str, version: &'static [&'static str]) -> Binary {
+    Binary { name, package, version }
+}
+
+/// Both places Kubernetes' programs take their version from. Without major and minor some answers say `v0.0`.
+const KUBERNETES: &str = "-X k8s.io/component-base/version.gitVersion={v} -X k8s.io/component-base/version.gitMajor=1 \
+    -X k8s.io/component-base/version.gitMinor=37 -X k8s.io/component-base/version.gitTreeState=clean \
+    -X k8s.io/client-go/pkg/version.gitVersion={v} -X k8s.io/client-go/pkg/version.gitMajor=1 \
+    -X k8s.io/client-go/pkg/version.gitMinor=37";
+
+/// Every tool, in the order in which `all` builds them.
+pub(crate) const TOOLS: &[Tool] = &[
+    Tool {
+        name: "etcd",
+        group: Group::Bundled,
+        module: "go.etcd.io/etcd/server/v3",
+        cgo: false,
+        tags: "",
+        ldflags: "",
+        binaries: &[
+            bin("etcd", "go.etcd.io/etcd/server/v3", &["--version"]),
+            bin("etcdctl", "go.etcd.io/etcd/etcdctl/v3", &["version"]),
+            bin("etcdutl", "go.etcd.io/etcd/etcdutl/v3", &["version"]),
+        ],
+    },
+    Tool {
+        name: "kubectl",
+        group: Group::Bundled,
+        module: "k8s.io/kubernetes",
+        cgo: false,
+        tags: "",
+        ldflags: KUBERNETES,
+        binaries: &[bin("kubectl", "k8s.io/kubernetes/cmd/kubectl", &["version", "--client"])],
+    },
+    Tool {
+        name: "containerd",
+        group: Group::Bundled,
+        module: "github.com/containerd/containerd/v2",
+        cgo: false,
+        // Snapshotters and tracing that the appliance never switches on, but would hold in memory.
+        tags: "no_btrfs,no_zfs,no_devmapper,no_tracing,urfave_cli_no_docs",
+        ldflags: "-X github.com/containerd/containerd/v2/version.Version={v}",
+        binaries: &[
+            bin("containerd", "github.com/containerd/containerd/v2/cmd/containerd", &["--version"]),
+            bin(
+                "containerd-shim-runc-v2",
+                "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+                &["-v"],
+            ),
+            bin("ctr", "github.com/containerd/containerd/v2/cmd/ctr", &["--version"]),
+        ],
+    },
+    Tool {
+        name: "runc",
+        group: Group::Bundled,
+        module: "github.com/opencontainers/runc",
+        // Its first stage is C (it joins namespaces before Go's threads exist), and libseccomp compiles the filters.
+        cgo: true,
+        tags: "seccomp,netgo,osusergo,urfave_cli_no_docs",
+        ldflags: "-extldflags -static",
+        binaries: &[bin("runc", "github.com/opencontainers/runc", &["--version"])],
+    },
+    Tool {
+        name: "crictl",
+        group: Group::Bundled,
+        module: "sigs.k8s.io/cri-tools",
+        cgo: false,
+        tags: "",
+        ldflags: "-X sigs.k8s.io/cri-tools/pkg/version.Version={v}",
+        binaries: &[bin("crictl", "sigs.k8s.io/cri-tools/cmd/crictl", &["--version"])],
+    },
+    Tool {
+        name: "oracle",
+        group: Group::Oracle,
+        module: "k8s.io/kubernetes",
+        cgo: false,
+        tags: "",
+        ldflags: KUBERNETES,
+        binaries: &[
+            bin("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", &["--version"]),
+            bin("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", &["--version"]),
+            bin("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", &["--version"]),
+            bin("kubelet", "k8s.io/kubernetes/cmd/kubelet", &["--version"]),
+            bin("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy", &["--version"]),
+        ],
+    },
+    Tool {
+        name: "cnitool",
+        group: Group::Test,
+        module: "github.com/containernetworking/cni",
+        cgo: false,
+        tags: "",
+        ldflags: "",
+        binaries: &[bin("cnitool", "github.com/containernetworking/cni/cnitool", &[])],
+    },
+    Tool {
+        name: "cni-plugins",
+        group: Group::Test,
+        module: "github.com/containernetworking/plugins",
+        cgo: false,
+        tags: "",
+        ldflags: "",
+        binaries: &[
+            bin("bridge", "github.com/containernetworking/plugins/plugins/main/bridge", &[]),
+            bin("loopback", "github.com/containernetworking/plugins/plugins/main/loopback", &[]),
+            bin("host-local", "github.com/containernetworking/plugins/plugins/ipam/host-local", &[]),
+            bin("portmap", "github.com/containernetworking/plugins/plugins/meta/portmap", &[]),
+        ],
+    },
+    Tool {
+        name: "coredns",
+        group: Group::Test,
+        module: "github.com/coredns/coredns",
+        cgo: false,
+        tags: "",
+        ldflags: "",
+        binaries: &[bin("coredns", "github.com/coredns/coredns", &["-version"])],
+    },
+];
