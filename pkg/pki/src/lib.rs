@@ -1,1 +1,21 @@
-//! Keys, certificates and service-account tokens.
+//! Keys and certificates of a node, and the tokens signed with them.
+//!
+//! [`Authority`] is a certificate authority on disk, made once and never regenerated: a damaged one is an error that
+//! names the file. [`Leaf`] describes a certificate an authority issues; [`Authority::ensure`] keeps the one on disk
+//! while it still fits its description and has time left, and replaces it atomically otherwise.
+//!
+//! All keys are ECDSA P-256. `NotBefore` lies in the past by [`BACKDATE_DAYS`], so that a board without a clock
+//! battery, which boots with yesterday's time, still trusts its own certificates.
+
+mod authority;
+mod error;
+pub mod jwt;
+mod leaf;
+mod pem;
+mod signing_key;
+
+pub use authority::{Authority, BACKDATE_DAYS};
+pub use error::PkiError;
+pub use leaf::{Leaf, Usage};
+pub use pem::write_private;
+pub use signing_key::ensure_signing_key;
