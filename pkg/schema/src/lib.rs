@@ -1,1 +1,44 @@
-//! Schema tables and everything driven by them: defaults, strict decoding, patches, server-side apply, OpenAPI.
+//! Schema tables and everything driven by them: decoding, canonical form, defaults, validation, patches,
+//! server-side apply, OpenAPI.
+//!
+//! An object is a [`serde_json::Value`]; what it may hold is a [`SchemaRef`], a `Copy` handle on one node of a
+//! [`SchemaSet`]. The set of all built-in kinds is generated from upstream's published modules
+//! (`cargo xtask schema`) and read at first use ([`builtin`]); a CustomResourceDefinition's version becomes a set of
+//! its own ([`SchemaSet::from_crd`]). All algorithms take the handle, so built-in and custom kinds share one path.
+//!
+//! Data flow of a write: [`decode::decode`] turns a body into a pruned, canonical tree and collects what strict
+//! field validation objects to; [`patch`] makes a new tree from an old one and a patch; [`defaults`] adds declared
+//! defaults; [`validate`] checks structure; [`managed`] keeps the record of who owns which field;
+//! [`encode::encode`] writes a tree in the field order of upstream's Go structs.
+//!
+//! # Interfaces
+//!
+//! ```text
+//! builtin() -> &'static SchemaSet                      builtin().kind(group, version, kind) -> Option<SchemaRef>
+//! resources() -> Vec<ResourceDef>                      builtin().model("io.k8s.api.core.v1.Pod")
+//! SchemaSet::from_crd(&openAPIV3Schema) -> Result<SchemaSet, FieldErrors>;  set.root() -> Option<SchemaRef>
+//!
+//! decode::decode(body, schema, FieldValidation) -> Result<Decoded { object, strict }, DecodeError>
+//! decode::decode_value(&value, schema, FieldValidation) -> Result<Decoded, DecodeError>   // after a patch
+//! decode::decode_yaml(body, schema, FieldValidation)                                       // apply bodies
+//! canonical::canonicalize(&mut value, schema)          encode::encode(&value, schema) -> Vec<u8>
+//!
+//! defaults::apply(&mut value, schema)                  defaults::prune(&mut value, schema) -> Vec<unknown paths>
+//! validate::validate(&value, schema, &FieldPath) -> FieldErrors
+//!
+//! patch::strategic(&original, &patch, schema) -> Result<Value, PatchError>
+//! patch::merge(&mut original, &patch)                  patch::json(&mut original, body) -> Result<(), PatchError>
+//!
+//! managed::apply(live, &patch, schema, &Manager, force) -> Result<Applied { object, changed }, ApplyError>
+//! managed::update(live, &mut new, schema, &Manager)    // create, update, patch
+//!
+//! openapi::…                                           // documents from the tables
+//! ```
+//!
+//! Everything here is pure and synchronous: no I/O, no clock, no global state besides the lazily read table.
+
+pub mod node;
+mod table;
+
+pub use node::{FieldRef, SchemaRef, SchemaSet};
+pub use table::{builtin, resources};

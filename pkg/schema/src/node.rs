@@ -1,0 +1,314 @@
+//! The arena of schema nodes: what every algorithm of this crate walks.
+//!
+//! A [`SchemaSet`] owns nodes, fields and text; a [`SchemaRef`] is a `Copy` handle on one node. The set of the
+//! built-in types borrows all its text from the generated table; a set made from a CustomResourceDefinition owns
+//! its own. Equal anonymous nodes are shared, so the whole of Kubernetes is some thousand small records.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use serde_json::Value;
+
+mod build;
+mod handle;
+
+pub(crate) use build::Builder;
+pub use handle::{FieldRef, SchemaRef};
+
+
+/// Index of a node in its [`SchemaSet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub(crate) u32);
+
+/// A piece of the set's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) len: u16,
+}
+
+/// The JSON type a node stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Kind {
+    /// Anything (no type given, or a type with an encoding of its own such as `JSON`).
+    #[default]
+    Any,
+    /// A struct, a map, or both.
+    Object,
+    /// A list.
+    Array,
+    /// A string.
+    String,
+    /// A whole number.
+    Integer,
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+}
+
+impl Kind {
+    /// OpenAPI's name of the type; empty for [`Kind::Any`].
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Any => "",
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+}
+
+/// What the value encodes, beyond its JSON type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Format {
+    /// Nothing special.
+    #[default]
+    None,
+    /// 32 bits, signed.
+    Int32,
+    /// 64 bits, signed.
+    Int64,
+    /// 32 bits, unsigned.
+    Uint32,
+    /// 64 bits, unsigned.
+    Uint64,
+    /// One byte.
+    Uint8,
+    /// A 64-bit floating-point number.
+    Double,
+    /// Bytes in base64.
+    Byte,
+    /// RFC 3339 in whole seconds (`metav1.Time`).
+    Time,
+    /// RFC 3339 in microseconds (`metav1.MicroTime`).
+    MicroTime,
+    /// A Go duration such as `1h0m0s` (`metav1.Duration`).
+    Duration,
+    /// A resource quantity.
+    Quantity,
+    /// A 32-bit integer or a string.
+    IntOrString,
+    /// Any object, kept as it is (`runtime.RawExtension`).
+    Raw,
+    /// The field set of a managed-fields entry.
+    Fields,
+    /// Any JSON value (`apiextensions JSON` and its relatives).
+    Json,
+    /// A format of a CustomResourceDefinition that only validation knows; its name is in [`Rules::format`].
+    Other,
+}
+
+/// `x-kubernetes-list-type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ListType {
+    /// Not declared; server-side apply treats such a list as atomic.
+    #[default]
+    Unset,
+    /// Replaced as a whole.
+    Atomic,
+    /// Unique scalars.
+    Set,
+    /// Objects identified by their key fields.
+    Map,
+}
+
+/// `x-kubernetes-patch-strategy`, as a set of flags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct PatchStrategy {
+    /// The list or map is merged by a strategic merge patch.
+    pub merge: bool,
+    /// Explicitly replaced.
+    pub replace: bool,
+    /// Keys that the patch does not name are dropped (unions).
+    pub retain_keys: bool,
+}
+
+/// When upstream's encoder leaves a field out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Omit {
+    /// Never: the zero value is written.
+    Never,
+    /// When empty in Go's sense (`omitempty`); structs are never empty.
+    #[default]
+    Empty,
+    /// When zero (`omitzero`), structs and times included.
+    Zero,
+}
+
+/// Boolean attributes of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Flags {
+    pub(crate) atomic_map: bool,
+    pub(crate) int_or_string: bool,
+    pub(crate) preserve_unknown: bool,
+    pub(crate) embedded_resource: bool,
+    pub(crate) nullable: bool,
+    /// The node is a Go map type with a name, or has `additionalProperties: true`.
+    pub(crate) open: bool,
+}
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Node {
+    pub(crate) kind: Kind,
+    pub(crate) format: Format,
+    pub(crate) flags: Flags,
+    pub(crate) list_type: ListType,
+    pub(crate) patch: PatchStrategy,
+    /// Range of `SchemaSet::fields`.
+    pub(crate) fields: (u32, u16),
+    /// Range of `SchemaSet::keys`.
+    pub(crate) keys: (u32, u8),
+    pub(crate) items: Option<NodeId>,
+    pub(crate) additional: Option<NodeId>,
+    pub(crate) merge_key: Span,
+    /// OpenAPI's name of the definition.
+    pub(crate) model: Span,
+    /// Go's name of the type, as upstream's decoding errors print it.
+    pub(crate) go: Span,
+    /// Index of `SchemaSet::defaults`.
+    pub(crate) default: Option<u32>,
+    /// Index of `SchemaSet::rules`.
+    pub(crate) rules: Option<u32>,
+}
+
+/// One property of an object node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Field {
+    pub(crate) name: Span,
+    pub(crate) node: NodeId,
+    /// Protobuf field number; 0 where there is none.
+    pub(crate) number: u16,
+    /// Protobuf number of the embedded message that carries the field; 0 for a direct field.
+    pub(crate) via: u16,
+    pub(crate) required: bool,
+    pub(crate) pointer: bool,
+    pub(crate) omit: Omit,
+}
+
+/// Validation rules of a node, kept apart because most nodes have none.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rules {
+    /// Lower bound and whether it is exclusive.
+    pub minimum: Option<(f64, bool)>,
+    /// Upper bound and whether it is exclusive.
+    pub maximum: Option<(f64, bool)>,
+    /// The value must be a multiple of this.
+    pub multiple_of: Option<f64>,
+    /// Fewest characters of a string.
+    pub min_length: Option<u64>,
+    /// Most characters of a string.
+    pub max_length: Option<u64>,
+    /// Regular expression (RE2 syntax) that a string must match somewhere.
+    pub pattern: Option<String>,
+    /// Fewest items of a list.
+    pub min_items: Option<u64>,
+    /// Most items of a list.
+    pub max_items: Option<u64>,
+    /// Items must differ.
+    pub unique_items: bool,
+    /// Fewest properties of an object.
+    pub min_properties: Option<u64>,
+    /// Most properties of an object.
+    pub max_properties: Option<u64>,
+    /// Allowed values, in the order of the schema.
+    pub enumeration: Vec<Value>,
+    /// Name of the format.
+    pub format: Option<String>,
+    /// `x-kubernetes-validations` as written.
+    pub validations: Vec<Value>,
+    /// Value validations below `allOf`, `anyOf`, `oneOf` and `not`, as written.
+    pub logic: Logic,
+}
+
+/// The logical junctors of a schema, kept as JSON: they hold value validations only.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Logic {
+    /// All must hold.
+    pub all_of: Vec<Value>,
+    /// At least one must hold.
+    pub any_of: Vec<Value>,
+    /// Exactly one must hold.
+    pub one_of: Vec<Value>,
+    /// Must not hold.
+    pub not: Option<Value>,
+}
+
+/// Nodes, fields and text of one family of types.
+#[derive(Debug, Default)]
+pub struct SchemaSet {
+    pub(crate) text: Cow<'static, str>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) fields: Vec<Field>,
+    /// For each range of fields, the positions inside the range sorted by name.
+    pub(crate) sorted: Vec<u16>,
+    pub(crate) keys: Vec<Span>,
+    pub(crate) defaults: Vec<Value>,
+    pub(crate) rules: Vec<Rules>,
+    /// Definitions, sorted by model name.
+    pub(crate) models: Vec<NodeId>,
+    /// `group/version/Kind` → definition.
+    pub(crate) kinds: HashMap<String, NodeId>,
+    /// The root of a CustomResourceDefinition's set.
+    pub(crate) root: Option<NodeId>,
+}
+
+impl SchemaSet {
+    /// The definition called `model`, such as `io.k8s.api.core.v1.Pod`.
+    #[must_use]
+    pub fn model(&self, model: &str) -> Option<SchemaRef<'_>> {
+        let at = self.models.binary_search_by(|id| self.str(self.node(*id).model).cmp(model)).ok()?;
+        self.models.get(at).map(|id| self.at(*id))
+    }
+
+    /// The definition that serves a kind; `group` is empty for the core group.
+    #[must_use]
+    pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<SchemaRef<'_>> {
+        self.kinds.get(&format!("{group}/{version}/{kind}")).map(|id| self.at(*id))
+    }
+
+    /// All named definitions in the order of their names.
+    pub fn models(&self) -> impl Iterator<Item = SchemaRef<'_>> {
+        self.models.iter().map(|id| self.at(*id))
+    }
+
+    /// The root node of a set that was made from one schema.
+    #[must_use]
+    pub fn root(&self) -> Option<SchemaRef<'_>> {
+        self.root.map(|id| self.at(id))
+    }
+
+    /// A handle on a node of this set.
+    #[must_use]
+    pub const fn at(&self, id: NodeId) -> SchemaRef<'_> {
+        SchemaRef::new(self, id)
+    }
+
+    /// Bytes of memory held, text of the generated table not counted (it lies in the binary).
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        let owned = if let Cow::Owned(text) = &self.text { text.capacity() } else { 0 };
+        owned
+            + self.nodes.capacity() * size_of::<Node>()
+            + self.fields.capacity() * size_of::<Field>()
+            + self.sorted.capacity() * size_of::<u16>()
+            + self.keys.capacity() * size_of::<Span>()
+            + self.defaults.capacity() * size_of::<Value>()
+            + self.rules.capacity() * size_of::<Rules>()
+            + self.models.capacity() * size_of::<NodeId>()
+            + self.kinds.keys().map(|key| key.capacity() + size_of::<(String, NodeId)>()).sum::<usize>()
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        self.nodes.get(id.0 as usize).expect("node ids come from the builder of the same set")
+    }
+
+    pub(crate) fn str(&self, span: Span) -> &str {
+        let start = span.start as usize;
+        self.text.get(start..start + usize::from(span.len)).expect("spans come from the builder of the same set")
+    }
+}

@@ -1,0 +1,279 @@
+//! Handles: cheap, copyable views on one node or one field.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{Field, Format, Kind, ListType, Node, NodeId, Omit, PatchStrategy, Rules, SchemaSet};
+
+/// A handle on one node.
+#[derive(Clone, Copy)]
+pub struct SchemaRef<'a> {
+    set: &'a SchemaSet,
+    id: NodeId,
+}
+
+impl fmt::Debug for SchemaRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SchemaRef({} {})", self.id.0, self.go_type())
+    }
+}
+
+impl PartialEq for SchemaRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.set, other.set) && self.id == other.id
+    }
+}
+
+impl<'a> SchemaRef<'a> {
+    pub(crate) const fn new(set: &'a SchemaSet, id: NodeId) -> Self {
+        Self { set, id }
+    }
+
+    fn node(self) -> &'a Node {
+        self.set.node(self.id)
+    }
+
+    /// The set this node belongs to.
+    #[must_use]
+    pub const fn set(self) -> &'a SchemaSet {
+        self.set
+    }
+
+    /// The node's index in its set, for caches keyed by node.
+    #[must_use]
+    pub const fn id(self) -> NodeId {
+        self.id
+    }
+
+    /// The JSON type.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        self.node().kind
+    }
+
+    /// What the value encodes.
+    #[must_use]
+    pub fn format(self) -> Format {
+        self.node().format
+    }
+
+    /// OpenAPI's name of the definition, if the node is one.
+    #[must_use]
+    pub fn model(self) -> Option<&'a str> {
+        Some(self.set.str(self.node().model)).filter(|name| !name.is_empty())
+    }
+
+    /// Go's name of the type, as in upstream's decoding errors (`[]v1.Container`, `map[string]string`).
+    #[must_use]
+    pub fn go_type(self) -> String {
+        let name = self.set.str(self.node().go);
+        if !name.is_empty() {
+            return name.to_owned();
+        }
+        match (self.kind(), self.items(), self.additional()) {
+            (Kind::String, ..) => self.string_type().to_owned(),
+            (Kind::Integer | Kind::Number, ..) => self.number_type().to_owned(),
+            (Kind::Boolean, ..) => "bool".to_owned(),
+            (Kind::Array, Some(items), _) => format!("[]{}", items.go_type()),
+            (Kind::Object, _, Some(value)) => format!("map[string]{}", value.go_type()),
+            (Kind::Object, ..) => "map[string]interface {}".to_owned(),
+            (Kind::Array | Kind::Any, ..) if self.format() == Format::IntOrString => "intstr.IntOrString".to_owned(),
+            (Kind::Array, ..) => "[]interface {}".to_owned(),
+            (Kind::Any, ..) => "interface {}".to_owned(),
+        }
+    }
+
+    fn string_type(self) -> &'static str {
+        match self.format() {
+            Format::Byte => "[]uint8",
+            Format::Time => "v1.Time",
+            Format::MicroTime => "v1.MicroTime",
+            Format::Duration => "v1.Duration",
+            Format::Quantity => "resource.Quantity",
+            _ => "string",
+        }
+    }
+
+    fn number_type(self) -> &'static str {
+        match self.format() {
+            Format::Int32 => "int32",
+            Format::Uint8 => "uint8",
+            Format::Uint32 => "uint32",
+            Format::Uint64 => "uint64",
+            Format::Double => "float64",
+            _ => "int64",
+        }
+    }
+
+    /// The properties in the order upstream encodes them.
+    #[must_use]
+    pub fn fields(self) -> impl ExactSizeIterator<Item = FieldRef<'a>> + Clone + use<'a> {
+        let (start, len) = self.node().fields;
+        let set = self.set;
+        let range = start as usize..start as usize + usize::from(len);
+        set.fields.get(range).unwrap_or_default().iter().map(move |field| FieldRef { set, field })
+    }
+
+    /// The property called `name`; names are case-sensitive.
+    #[must_use]
+    pub fn field(self, name: &str) -> Option<FieldRef<'a>> {
+        let (start, len) = self.node().fields;
+        let range = start as usize..start as usize + usize::from(len);
+        let sorted = self.set.sorted.get(range.clone())?;
+        let fields = self.set.fields.get(range)?;
+        let at = sorted.binary_search_by(|at| self.set.str(fields[usize::from(*at)].name).cmp(name)).ok()?;
+        Some(FieldRef { set: self.set, field: &fields[usize::from(sorted[at])] })
+    }
+
+    /// Whether the node declares properties.
+    #[must_use]
+    pub fn has_fields(self) -> bool {
+        self.node().fields.1 > 0
+    }
+
+    /// The schema of the value below `name`: a property, else a map's value.
+    #[must_use]
+    pub fn child(self, name: &str) -> Option<Self> {
+        self.field(name).map(FieldRef::schema).or_else(|| self.additional())
+    }
+
+    /// The schema of a list's items.
+    #[must_use]
+    pub fn items(self) -> Option<Self> {
+        self.node().items.map(|id| self.set.at(id))
+    }
+
+    /// The schema of a map's values.
+    #[must_use]
+    pub fn additional(self) -> Option<Self> {
+        self.node().additional.map(|id| self.set.at(id))
+    }
+
+    /// Whether `additionalProperties: true` allows any property.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        self.node().flags.open
+    }
+
+    /// How server-side apply merges a list.
+    #[must_use]
+    pub fn list_type(self) -> ListType {
+        self.node().list_type
+    }
+
+    /// The key fields of a [`ListType::Map`] list.
+    #[must_use]
+    pub fn list_keys(self) -> impl ExactSizeIterator<Item = &'a str> + Clone + use<'a> {
+        let (start, len) = self.node().keys;
+        let set = self.set;
+        let range = start as usize..start as usize + usize::from(len);
+        set.keys.get(range).unwrap_or_default().iter().map(move |span| set.str(*span))
+    }
+
+    /// Whether server-side apply replaces the map or struct as a whole.
+    #[must_use]
+    pub fn is_atomic_map(self) -> bool {
+        self.node().flags.atomic_map
+    }
+
+    /// How a strategic merge patch treats the node.
+    #[must_use]
+    pub fn patch_strategy(self) -> PatchStrategy {
+        self.node().patch
+    }
+
+    /// The key by which a strategic merge patch pairs list items.
+    #[must_use]
+    pub fn merge_key(self) -> Option<&'a str> {
+        Some(self.set.str(self.node().merge_key)).filter(|key| !key.is_empty())
+    }
+
+    /// The published default.
+    #[must_use]
+    pub fn default(self) -> Option<&'a Value> {
+        self.node().default.and_then(|at| self.set.defaults.get(at as usize))
+    }
+
+    /// Whether integers and strings are both allowed.
+    #[must_use]
+    pub fn is_int_or_string(self) -> bool {
+        self.node().flags.int_or_string
+    }
+
+    /// Whether undeclared properties are kept.
+    #[must_use]
+    pub fn preserves_unknown(self) -> bool {
+        self.node().flags.preserve_unknown
+    }
+
+    /// Whether the value is a whole object with apiVersion, kind and metadata.
+    #[must_use]
+    pub fn is_embedded_resource(self) -> bool {
+        self.node().flags.embedded_resource
+    }
+
+    /// Whether `null` is a value.
+    #[must_use]
+    pub fn is_nullable(self) -> bool {
+        self.node().flags.nullable
+    }
+
+    /// Validation rules.
+    #[must_use]
+    pub fn rules(self) -> Option<&'a Rules> {
+        self.node().rules.and_then(|at| self.set.rules.get(at as usize))
+    }
+}
+
+/// A handle on one property.
+#[derive(Clone, Copy)]
+pub struct FieldRef<'a> {
+    set: &'a SchemaSet,
+    field: &'a Field,
+}
+
+impl fmt::Debug for FieldRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FieldRef({}: {})", self.name(), self.schema().go_type())
+    }
+}
+
+impl<'a> FieldRef<'a> {
+    /// The property's name in JSON.
+    #[must_use]
+    pub fn name(self) -> &'a str {
+        self.set.str(self.field.name)
+    }
+
+    /// The schema of its value.
+    #[must_use]
+    pub const fn schema(self) -> SchemaRef<'a> {
+        self.set.at(self.field.node)
+    }
+
+    /// Whether the schema lists it as required.
+    #[must_use]
+    pub const fn is_required(self) -> bool {
+        self.field.required
+    }
+
+    /// Whether Go holds it behind a pointer, so that an explicit zero value is kept.
+    #[must_use]
+    pub const fn is_pointer(self) -> bool {
+        self.field.pointer
+    }
+
+    /// When the encoder leaves it out.
+    #[must_use]
+    pub const fn omit(self) -> Omit {
+        self.field.omit
+    }
+
+    /// The protobuf number, and that of the embedded message which carries the field, if one does.
+    #[must_use]
+    pub const fn protobuf(self) -> (u16, Option<u16>) {
+        let via = if self.field.via == 0 { None } else { Some(self.field.via) };
+        (self.field.number, via)
+    }
+}
