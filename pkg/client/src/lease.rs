@@ -1,0 +1,216 @@
+//! A leader lease: one of several candidates acts, the others wait.
+//!
+//! On a single node the holder's identity is the host's name, so a process that comes back finds its own lease and
+//! goes on at once instead of waiting for it to run out.
+
+use std::time::Duration;
+
+use copepod_sys::clock;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::resources::LEASES;
+use crate::{Client, OptionalExt, Patch, Result};
+
+/// Which lease to take, and in whose name. Durations are upstream's by default: 15 s, 10 s, 2 s.
+#[derive(Debug, Clone)]
+pub struct LeaseConfig {
+    /// Namespace, usually `kube-system`.
+    pub namespace: String,
+    /// Name, such as `kube-scheduler`.
+    pub name: String,
+    /// Stable identity of this candidate.
+    pub identity: String,
+    /// How long a lease is valid after its last renewal.
+    pub duration: Duration,
+    /// How long the holder keeps trying to renew before it gives up.
+    pub renew_deadline: Duration,
+    /// Pause between attempts.
+    pub retry_period: Duration,
+}
+
+impl LeaseConfig {
+    /// A lease in `kube-system` with upstream's durations.
+    #[must_use]
+    pub fn new(name: &str, identity: &str) -> Self {
+        Self {
+            namespace: "kube-system".to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Lease {
+    metadata: crate::Meta,
+    spec: LeaseSpec,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+struct LeaseSpec {
+    holder_identity: Option<String>,
+    lease_duration_seconds: Option<i64>,
+    acquire_time: Option<Timestamp>,
+    renew_time: Option<Timestamp>,
+    lease_transitions: Option<i64>,
+}
+
+/// What a candidate does about the lease it sees.
+#[derive(Debug, PartialEq, Eq)]
+enum Decision {
+    /// It is ours: renew it.
+    Renew,
+    /// It is nobody's or has run out: take it.
+    Take,
+    /// Another holds it.
+    Wait,
+}
+
+fn decide(spec: &LeaseSpec, identity: &str, now: Timestamp) -> Decision {
+    let holder = spec.holder_identity.as_deref().unwrap_or_default();
+    if holder == identity {
+        return Decision::Renew;
+    }
+    let duration = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or(0));
+    let valid = spec.renew_time.is_some_and(|at| at + duration > now);
+    if holder.is_empty() || !valid { Decision::Take } else { Decision::Wait }
+}
+
+/// Waits until the lease is ours, then renews it in the background. The returned token is cancelled when the lease is
+/// lost; the caller then has to stop. When `shutdown` is cancelled the lease is given back.
+///
+/// # Errors
+/// None but cancellation: failed attempts are tried again. `None` when `shutdown` came first.
+pub async fn acquire(
+    client: &Client,
+    config: LeaseConfig,
+    shutdown: &CancellationToken,
+) -> Option<CancellationToken> {
+    loop {
+        match attempt(client, &config).await {
+            Ok(true) => break,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::debug!(lease = config.name, error = crate::chain(&error), "cannot take lease")
+            }
+        }
+        tokio::select! {
+            () = shutdown.cancelled() => return None,
+            () = tokio::time::sleep(config.retry_period) => {}
+        }
+    }
+    let lost = shutdown.child_token();
+    let (client, token, shutdown) = (client.clone(), lost.clone(), shutdown.clone());
+    copepod_supervisor::spawn("lease", async move { renew(&client, &config, &token, &shutdown).await });
+    Some(lost)
+}
+
+async fn renew(
+    client: &Client,
+    config: &LeaseConfig,
+    lost: &CancellationToken,
+    shutdown: &CancellationToken,
+) {
+    let mut renewed = tokio::time::Instant::now();
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => {
+                let release = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
+                let target = LEASES.object(&config.namespace, &config.name);
+                if let Err(error) = client.patch::<Value>(&target, &Patch::Merge(release)).await {
+                    tracing::debug!(lease = config.name, error = crate::chain(&error), "cannot give lease back");
+                }
+                return;
+            }
+            () = tokio::time::sleep(config.retry_period) => {}
+        }
+        match attempt(client, config).await {
+            Ok(true) => renewed = tokio::time::Instant::now(),
+            Ok(false) => return lost.cancel(),
+            Err(error) => {
+                tracing::debug!(lease = config.name, error = crate::chain(&error), "cannot renew lease");
+                // With one control plane nobody else can have it: its server being away is no reason to stop before
+                // the deadline, and after it a fresh attempt decides.
+                if renewed.elapsed() > config.renew_deadline && error.api().is_some() {
+                    return lost.cancel();
+                }
+            }
+        }
+    }
+}
+
+/// One look at the lease; whether it is ours afterwards.
+async fn attempt(client: &Client, config: &LeaseConfig) -> Result<bool> {
+    let target = LEASES.object(&config.namespace, &config.name);
+    let now = clock::now();
+    let Some(lease) = client.get::<Lease>(&target).await.optional()? else {
+        let body = json!({
+            "apiVersion": LEASES.api_version(), "kind": LEASES.kind,
+            "metadata": {"name": config.name, "namespace": config.namespace},
+            "spec": spec(config, &LeaseSpec::default(), now, 0),
+        });
+        let made = client.create::<Value>(&LEASES.collection(&config.namespace), &body).await;
+        return match made {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_already_exists() => Ok(false),
+            Err(error) => Err(error),
+        };
+    };
+    let transitions = lease.spec.lease_transitions.unwrap_or(0);
+    let new = match decide(&lease.spec, &config.identity, now) {
+        Decision::Wait => return Ok(false),
+        Decision::Renew => spec(config, &lease.spec, now, transitions),
+        Decision::Take => spec(config, &LeaseSpec::default(), now, transitions + 1),
+    };
+    let patch = json!({"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": new});
+    match client.patch::<Value>(&target, &Patch::Merge(patch)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.conflict() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn spec(config: &LeaseConfig, old: &LeaseSpec, now: Timestamp, transitions: i64) -> Value {
+    json!({
+        "holderIdentity": config.identity,
+        "leaseDurationSeconds": config.duration.as_secs(),
+        "acquireTime": micro(old.acquire_time.unwrap_or(now)),
+        "renewTime": micro(now),
+        "leaseTransitions": transitions,
+    })
+}
+
+/// A time as `MicroTime` travels.
+#[must_use]
+pub fn micro(at: Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_lease_is_renewed_a_foreign_one_is_waited_for_until_it_runs_out() {
+        let now: Timestamp = "2026-01-01T00:00:30Z".parse().unwrap();
+        let held = |holder: &str, at: &str| LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(15),
+            renew_time: Some(at.parse().unwrap()),
+            ..LeaseSpec::default()
+        };
+        assert_eq!(decide(&held("me", "2020-01-01T00:00:00Z"), "me", now), Decision::Renew);
+        assert_eq!(decide(&held("you", "2026-01-01T00:00:20Z"), "me", now), Decision::Wait);
+        assert_eq!(decide(&held("you", "2026-01-01T00:00:10Z"), "me", now), Decision::Take);
+        assert_eq!(decide(&held("", "2026-01-01T00:00:29Z"), "me", now), Decision::Take);
+        assert_eq!(micro(now), "2026-01-01T00:00:30.000000Z");
+    }
+}
