@@ -154,7 +154,7 @@ mod tests {
         assert!(dns1123_label("my-name").is_empty());
         assert_eq!(dns1123_label("a.b"), ["must not contain dots"]);
         assert!(
-            dns1123_label("A")[0].contains("(e.g. 'my-name', or '123-abc', regex used for validation is")
+            dns1123_label("A")[0].contains("(e.g. 'my-name',  or '123-abc', regex used for validation is")
         );
         assert!(dns1123_subdomain("a.b-c.d").is_empty());
         assert!(!dns1123_subdomain("a..b").is_empty());
