@@ -37,7 +37,11 @@
 //!
 //! Everything here is pure and synchronous: no I/O, no clock, no global state besides the lazily read table.
 
+pub mod canonical;
+pub mod decode;
+pub mod encode;
 pub mod node;
+mod scalar;
 mod table;
 
 pub use node::{FieldRef, SchemaRef, SchemaSet};

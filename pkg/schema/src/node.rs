@@ -147,8 +147,23 @@ pub(crate) struct Flags {
     pub(crate) preserve_unknown: bool,
     pub(crate) embedded_resource: bool,
     pub(crate) nullable: bool,
-    /// The node is a Go map type with a name, or has `additionalProperties: true`.
+    /// The node is part of a built-in Go type: decoding checks types and canonical form has rules.
+    pub(crate) typed: bool,
+    /// `additionalProperties: true`: any property, of any type.
     pub(crate) open: bool,
+}
+
+impl Flags {
+    /// No attribute set.
+    pub(crate) const NONE: Self = Self {
+        atomic_map: false,
+        int_or_string: false,
+        preserve_unknown: false,
+        embedded_resource: false,
+        nullable: false,
+        typed: false,
+        open: false,
+    };
 }
 
 /// One node.

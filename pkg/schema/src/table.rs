@@ -8,7 +8,10 @@ use std::sync::LazyLock;
 use copepod_api::ResourceDef;
 use serde_json::Value;
 
-use crate::node::{Builder, Field, Format, Kind, ListType, Node, NodeId, Omit, PatchStrategy, SchemaSet};
+use crate::node::{Builder, Field, Flags, Format, Kind, ListType, Node, NodeId, Omit, PatchStrategy, SchemaSet};
+
+/// What all nodes of built-in types have in common.
+const TYPED: Flags = Flags { typed: true, ..Flags::NONE };
 
 /// Types, fields, numbers and attributes of every built-in kind.
 const TYPES: &str = include_str!("../data/types.txt");
@@ -75,6 +78,7 @@ impl Loader {
             model: self.builder.span(model),
             go: self.builder.span(go_name(model)),
             fields: range,
+            flags: TYPED,
             ..Node::default()
         };
         let mut kind = None;
@@ -152,15 +156,15 @@ impl Loader {
         }
         if let Some(items) = expression.strip_prefix("[]") {
             let items = Some(self.type_(items, model));
-            return self.builder.intern(Node { kind: Kind::Array, items, ..Node::default() });
+            return self.builder.intern(Node { kind: Kind::Array, items, flags: TYPED, ..Node::default() });
         }
         if let Some(values) = expression.strip_prefix("{}") {
             let additional = Some(self.type_(values, model));
-            return self.builder.intern(Node { kind: Kind::Object, additional, ..Node::default() });
+            return self.builder.intern(Node { kind: Kind::Object, additional, flags: TYPED, ..Node::default() });
         }
         if let Some(target) = expression.strip_prefix("schemaor@") {
             let items = Some(self.definition(target));
-            return self.builder.intern(Node { kind: Kind::Any, format: Format::Json, items, ..Node::default() });
+            return self.builder.intern(Node { items, ..basic("json") });
         }
         if let Some(name) = expression.strip_prefix("@.") {
             let package = model.rsplit_once('.').map_or(model, |(package, _)| package);
@@ -209,7 +213,7 @@ fn basic(word: &str) -> Node {
         "fields" => (Kind::Object, Format::Fields),
         _ => (Kind::Any, Format::Json),
     };
-    Node { kind, format, ..Node::default() }
+    Node { kind, format, flags: TYPED, ..Node::default() }
 }
 
 #[cfg(test)]

@@ -156,6 +156,24 @@ impl<'a> SchemaRef<'a> {
         self.node().flags.open
     }
 
+    /// Whether the node is part of a built-in Go type.
+    #[must_use]
+    pub fn is_typed(self) -> bool {
+        self.node().flags.typed
+    }
+
+    /// Whether a property called `name` survives decoding: declared, a map's entry, or deliberately kept.
+    #[must_use]
+    pub fn allows(self, name: &str) -> bool {
+        let node = self.node();
+        node.additional.is_some()
+            || node.flags.open
+            || node.flags.preserve_unknown
+            || self.field(name).is_some()
+            || (node.flags.embedded_resource && matches!(name, "apiVersion" | "kind" | "metadata"))
+            || (!node.flags.typed && node.kind != Kind::Object && node.fields.1 == 0)
+    }
+
     /// How server-side apply merges a list.
     #[must_use]
     pub fn list_type(self) -> ListType {

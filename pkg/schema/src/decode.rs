@@ -1,0 +1,170 @@
+//! Request bodies to trees, with upstream's strict-decoding semantics.
+//!
+//! One pass over the body, driven by the schema: unknown fields are dropped and remembered, duplicate fields are
+//! remembered, types are checked and scalars brought to canonical form. For nodes of built-in types a wrong type is
+//! an error with the text Go's decoder gives; for nodes of custom resources types are left to validation, as
+//! upstream does. The first type error wins; a syntax error anywhere wins over it.
+
+use std::fmt;
+
+use copepod_api::{ApiError, GroupVersionKind, status::Reason};
+use serde::de::DeserializeSeed as _;
+use serde_json::Value;
+
+use crate::{canonical, node::SchemaRef};
+
+mod visit;
+
+use visit::{Context, Seed};
+
+/// What to do about unknown and duplicate fields (the `fieldValidation` parameter).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    /// Drop them silently.
+    Ignore,
+    /// Drop them and return a warning for each. The default of the API.
+    #[default]
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+impl FieldValidation {
+    /// Parses the query parameter; empty is the default. `None` for any other word.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "Ignore" => Some(Self::Ignore),
+            "" | "Warn" => Some(Self::Warn),
+            "Strict" => Some(Self::Strict),
+            _ => None,
+        }
+    }
+}
+
+/// A decoded object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The object: pruned, in canonical form.
+    pub object: Value,
+    /// Strict-decoding complaints such as `unknown field "spec.foo"`; to be sent as warnings. Empty under
+    /// [`FieldValidation::Ignore`].
+    pub warnings: Vec<String>,
+}
+
+/// Why a body could not be decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DecodeError {
+    /// Not JSON (or YAML) at all.
+    Syntax(String),
+    /// A value does not fit its field.
+    Type(String),
+    /// Unknown or duplicate fields under [`FieldValidation::Strict`].
+    Strict(Vec<String>),
+}
+
+impl std::error::Error for DecodeError {}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax(text) | Self::Type(text) => f.write_str(text),
+            Self::Strict(errors) => write!(f, "strict decoding error: {}", errors.join(", ")),
+        }
+    }
+}
+
+impl DecodeError {
+    /// The 400 upstream answers when the body was meant to be a `kind`.
+    #[must_use]
+    pub fn to_api_error(&self, gvk: &GroupVersionKind) -> ApiError {
+        let GroupVersionKind { version, kind, .. } = gvk;
+        let text = match self {
+            Self::Syntax(text) => format!(
+                "the object provided is unrecognized (must be of type {kind}): \
+                 couldn't get version/kind; json parse error: {text}"
+            ),
+            _ => format!("{kind} in version {version:?} cannot be handled as a {kind}: {self}"),
+        };
+        ApiError::new(Reason::BadRequest, text)
+    }
+}
+
+/// Decodes a JSON body.
+///
+/// # Errors
+/// Malformed JSON, a value of the wrong type, or strict-decoding complaints under [`FieldValidation::Strict`].
+pub fn decode(body: &[u8], schema: SchemaRef<'_>, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+    let mut context = Context::new(validation != FieldValidation::Ignore);
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let read = Seed::root(schema, &mut context).deserialize(&mut reader).and_then(|object| {
+        reader.end()?;
+        Ok(object)
+    });
+    let object = read.map_err(|error| DecodeError::Syntax(syntax_text(&error, body)))?;
+    finish(object, schema, context, validation)
+}
+
+/// Decodes a tree that was already parsed, such as the result of a patch. Duplicate fields cannot occur in it.
+///
+/// # Errors
+/// As [`decode`], malformed JSON apart.
+pub fn decode_value(
+    value: &Value,
+    schema: SchemaRef<'_>,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    let mut context = Context::new(validation != FieldValidation::Ignore);
+    let object = Seed::root(schema, &mut context)
+        .deserialize(value)
+        .map_err(|error| DecodeError::Syntax(error.to_string()))?;
+    finish(object, schema, context, validation)
+}
+
+fn finish(
+    mut object: Value,
+    schema: SchemaRef<'_>,
+    context: Context,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
+    if let Some(error) = context.type_error {
+        return Err(DecodeError::Type(error));
+    }
+    if validation == FieldValidation::Strict && !context.complaints.is_empty() {
+        return Err(DecodeError::Strict(context.complaints));
+    }
+    canonical::canonicalize(&mut object, schema);
+    Ok(Decoded { object, warnings: context.complaints })
+}
+
+/// Go's words for the syntax error at the position that `serde_json` found.
+fn syntax_text(error: &serde_json::Error, body: &[u8]) -> String {
+    if error.is_eof() {
+        return "unexpected end of JSON input".to_owned();
+    }
+    let line = body.split(|b| *b == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let at = line.get(error.column().saturating_sub(1)).copied();
+    let found = match at {
+        Some(b'\'') => "'\\''".to_owned(),
+        Some(byte) => format!("{:?}", char::from(byte)),
+        None => return error.to_string(),
+    };
+    let text = error.to_string();
+    let place = if text.starts_with("trailing characters") {
+        "after top-level value"
+    } else if text.starts_with("key must be a string") {
+        "looking for beginning of object key string"
+    } else if text.starts_with("expected `:`") {
+        "after object key"
+    } else if text.starts_with("expected `,` or `}`") {
+        "after object key:value pair"
+    } else if text.starts_with("expected `,` or `]`") {
+        "after array element"
+    } else {
+        "looking for beginning of value"
+    };
+    format!("invalid character {found} {place}")
+}
+
+#[cfg(test)]
+mod tests;
