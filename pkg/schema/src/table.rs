@@ -34,7 +34,6 @@ pub fn resources() -> Vec<ResourceDef> {
 
 /// A definition's header and its field lines.
 struct Block {
-    id: NodeId,
     model: &'static str,
     lines: Vec<&'static str>,
     range: (u32, u16),
@@ -93,7 +92,7 @@ impl Loader {
             self.builder.kind(gvk, id);
         }
         self.models.push((model, id));
-        Block { id, model, lines, range }
+        Block { model, lines, range }
     }
 
     /// `<name> <number[.via]> <flags> <type> [attributes]`
@@ -149,11 +148,6 @@ impl Loader {
 
     /// The node of a type expression in a definition of `model`'s package.
     fn type_(&mut self, expression: &'static str, model: &'static str) -> NodeId {
-        if let Some((go, inner)) = expression.split_once('=') {
-            let inner = self.type_(inner, model);
-            let node = Node { go: self.builder.span(go), ..self.builder.copy(inner) };
-            return self.builder.intern(node);
-        }
         if let Some(items) = expression.strip_prefix("[]") {
             let items = Some(self.type_(items, model));
             return self.builder.intern(Node { kind: Kind::Array, items, flags: TYPED, ..Node::default() });
@@ -161,6 +155,11 @@ impl Loader {
         if let Some(values) = expression.strip_prefix("{}") {
             let additional = Some(self.type_(values, model));
             return self.builder.intern(Node { kind: Kind::Object, additional, flags: TYPED, ..Node::default() });
+        }
+        if let Some((go, inner)) = expression.split_once('=') {
+            let inner = self.type_(inner, model);
+            let node = Node { go: self.builder.span(go), ..self.builder.copy(inner) };
+            return self.builder.intern(node);
         }
         if let Some(target) = expression.strip_prefix("schemaor@") {
             let items = Some(self.definition(target));

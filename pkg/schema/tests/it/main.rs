@@ -1,0 +1,17 @@
+//! Tests against upstream's published test data, read from the Go module cache where there is one.
+
+mod roundtrip;
+
+use std::path::PathBuf;
+
+/// A folder of the module cache; says so and yields nothing when it is not there.
+fn module(path: &str) -> Option<PathBuf> {
+    let cache = std::env::var_os("GOMODCACHE").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join("go/pkg/mod"));
+    let dir = cache.or(home)?.join(path);
+    if dir.is_dir() {
+        return Some(dir);
+    }
+    println!("not tested: {} is not in the module cache", dir.display());
+    None
+}
