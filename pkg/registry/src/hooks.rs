@@ -7,11 +7,13 @@ use copepod_api::FieldErrors;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::request::UserInfo;
+
 /// What a hook may know of the request it runs in.
 #[derive(Debug, Clone)]
 pub struct HookContext<'a> {
-    /// The user's name.
-    pub user: &'a str,
+    /// Who asks.
+    pub user: &'a UserInfo,
     /// The subresource being written: `status`, `scale`, …; `None` for the object itself.
     pub subresource: Option<&'a str>,
     /// The time of the request.
@@ -24,7 +26,8 @@ pub trait Hooks: Send + Sync {
     /// must be idempotent and depend on the object alone.
     fn default(&self, _object: &mut Value) {}
 
-    /// Clears what a client may not set and sets what the server owns, before validation of a create.
+    /// Clears what a client may not set and sets what the server owns, before validation of a create. The store has
+    /// already set name, namespace, UID and creation time (a Job's generated selector needs the UID).
     fn prepare_create(&self, _cx: &HookContext<'_>, _new: &mut Value) {}
 
     /// The same for an update of the object itself (the store has already kept `status` from `old` when the kind has
@@ -72,6 +75,11 @@ pub trait Hooks: Send + Sync {
     /// Whether the kind counts spec changes in `metadata.generation`.
     fn has_generation(&self) -> bool {
         true
+    }
+
+    /// Whether a change counts in `metadata.generation`: of the spec, for most kinds that count at all.
+    fn generation_changed(&self, new: &Value, old: &Value) -> bool {
+        new.get("spec") != old.get("spec")
     }
 
     /// Graceful deletion: the grace period in seconds to use for `requested` (pods), or `None` for immediate deletion.
