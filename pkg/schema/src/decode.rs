@@ -121,6 +121,18 @@ pub fn decode_value(
     finish(object, schema, context, validation)
 }
 
+/// Parses JSON without a schema, naming duplicate fields; the error is Go's text.
+pub(crate) fn untyped(body: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let mut context = Context::new(true);
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = Seed::untyped(&mut context).deserialize(&mut reader).and_then(|value| {
+        reader.end()?;
+        Ok(value)
+    });
+    let value = value.map_err(|error| syntax_text(&error, body))?;
+    Ok((value, context.complaints))
+}
+
 fn finish(
     mut object: Value,
     schema: SchemaRef<'_>,

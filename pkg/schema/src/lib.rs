@@ -26,6 +26,7 @@
 //! defaults::apply(&mut value, schema)                  defaults::prune(&mut value, schema) -> Vec<unknown paths>
 //! validate::validate(&value, schema, &FieldPath) -> FieldErrors
 //!
+//! patch::apply(PatchType, &current, body, schema, FieldValidation) -> Result<Decoded, ApiError>   // whole PATCH step
 //! patch::strategic(&original, &patch, schema) -> Result<Value, PatchError>
 //! patch::merge(&mut original, &patch)                  patch::json(&mut original, body) -> Result<(), PatchError>
 //!
@@ -41,6 +42,7 @@ pub mod canonical;
 pub mod decode;
 pub mod encode;
 pub mod node;
+pub mod patch;
 mod scalar;
 mod table;
 

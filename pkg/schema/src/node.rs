@@ -273,6 +273,15 @@ pub struct SchemaSet {
 }
 
 impl SchemaSet {
+    /// The set of a table in the generator's notation (see [`crate::builtin`]).
+    ///
+    /// # Panics
+    /// On a malformed table: tables are generated, never input.
+    #[must_use]
+    pub fn from_table(text: &'static str) -> Self {
+        crate::table::load(text)
+    }
+
     /// The definition called `model`, such as `io.k8s.api.core.v1.Pod`.
     #[must_use]
     pub fn model(&self, model: &str) -> Option<SchemaRef<'_>> {

@@ -39,7 +39,7 @@ struct Block {
     range: (u32, u16),
 }
 
-fn load(text: &'static str) -> SchemaSet {
+pub(crate) fn load(text: &'static str) -> SchemaSet {
     let mut loader = Loader { builder: Builder::over(text), models: Vec::new() };
     let blocks = loader.declare(text);
     for block in &blocks {

@@ -94,6 +94,10 @@ impl<'s, 'c> Seed<'s, 'c> {
         Self { schema: Some(schema), raw: false, context }
     }
 
+    pub(super) const fn untyped(context: &'c mut Context) -> Self {
+        Self { schema: None, raw: false, context }
+    }
+
     /// The node when it belongs to a built-in type, so that Go's decoder would check it.
     fn typed(&self) -> Option<SchemaRef<'s>> {
         self.schema.filter(|schema| schema.is_typed())
