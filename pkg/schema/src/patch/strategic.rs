@@ -153,13 +153,24 @@ fn ordered_lists(original: &mut Object, patch: &mut Object, schema: Option<Schem
             },
             (Some(old), Some(new)) => merge_list(old, new, node, false)?,
         };
-        let old = old.unwrap_or_default();
-        let items = Items::of(&[&old, new.as_deref().unwrap_or_default()])?;
-        let sorted = order::arrange(merged, &wanted, &wanted, &old, items.key(key))?;
+        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let key = Items::of(&[&old, &new])?.key(key);
+        let sorted = order::arrange(merged, &wanted, &wanted, &server_order(&old, &new, key), key)?;
         original.insert(field.to_owned(), Value::Array(sorted));
         patch.remove(field);
     }
     Ok(())
+}
+
+/// The order that items known to the server alone are held to. Upstream merges in place: items added by the patch
+/// take the places of deleted ones in the old list, which then serves as the order. Clients see that order.
+fn server_order(old: &[Value], new: &[Value], key: Option<&str>) -> Vec<Value> {
+    let Some(key) = key else { return old.to_vec() };
+    let (deleted, added): (Vec<&Value>, Vec<&Value>) = new.iter().partition(|item| item.get(DIRECTIVE).is_some());
+    let same = |a: &Value, b: &Value| a.get(key) == b.get(key);
+    let kept = old.iter().filter(|item| !deleted.iter().any(|gone| same(gone, item)));
+    let added = added.into_iter().filter(|item| !old.iter().any(|known| same(known, item)));
+    kept.chain(added).take(old.len()).cloned().collect()
 }
 
 fn list(value: Option<Value>) -> Result<Option<Vec<Value>>> {

@@ -1,6 +1,7 @@
 //! Tests against upstream's published test data, read from the Go module cache where there is one.
 
 mod roundtrip;
+mod strategic;
 
 use std::path::PathBuf;
 
