@@ -23,6 +23,7 @@ mod options;
 mod recorder;
 mod resource;
 pub mod resources;
+pub mod serving;
 mod tls;
 mod verbs;
 pub mod watch;
