@@ -1,0 +1,6 @@
+//! ConfigMaps.
+
+use crate::kinds::kind::Kind;
+
+/// ConfigMaps.
+pub(crate) static KIND: Kind = Kind { ..Kind::PLAIN };

@@ -1,0 +1,6 @@
+//! Events, as `events.k8s.io` shows them.
+
+use crate::kinds::kind::Kind;
+
+/// Events.
+pub(crate) static KIND: Kind = Kind { create_on_update: true, ..Kind::PLAIN };

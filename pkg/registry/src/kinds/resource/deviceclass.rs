@@ -1,0 +1,6 @@
+//! Device classes.
+
+use crate::kinds::kind::Kind;
+
+/// Device classes.
+pub(crate) static KIND: Kind = Kind { generation: true, ..Kind::PLAIN };

@@ -1,0 +1,36 @@
+//! Rules that taint devices.
+
+use serde_json::Value;
+
+use crate::hooks::HookContext;
+use crate::kinds::defaults::fill;
+use crate::kinds::kind::{Kind, keep_meta};
+
+/// Device taint rules.
+pub(crate) static KIND: Kind = Kind {
+    prepare_create: |cx, new| {
+        if let Some(taint) = new.pointer_mut("/spec/taint").and_then(Value::as_object_mut) {
+            fill(taint, "timeAdded", time(cx));
+        }
+    },
+    prepare_update,
+    prepare_status: |_, new, old| keep_meta(new, old),
+    ..Kind::WITH_STATUS
+};
+
+fn time(cx: &HookContext<'_>) -> String {
+    cx.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A changed effect starts anew, unless the client sets the time itself.
+fn prepare_update(cx: &HookContext<'_>, new: &mut Value, old: &Value) {
+    let of = |object: &Value, field: &str| object.pointer(&format!("/spec/taint/{field}")).cloned();
+    let changed = of(new, "effect") != of(old, "effect");
+    let same_time = of(new, "timeAdded") == of(old, "timeAdded");
+    if let Some(taint) = new.pointer_mut("/spec/taint").and_then(Value::as_object_mut) {
+        if changed && same_time {
+            taint.insert("timeAdded".to_owned(), time(cx).into());
+        }
+        fill(taint, "timeAdded", time(cx));
+    }
+}
