@@ -41,6 +41,7 @@
 pub mod canonical;
 pub mod decode;
 pub mod encode;
+pub mod managed;
 pub mod node;
 pub mod patch;
 mod scalar;

@@ -22,6 +22,7 @@ mod strategic;
 mod tests;
 
 pub use json::{MAX_COPY_BYTES, MAX_OPERATIONS, json};
+pub(crate) use order::go_text;
 pub use strategic::strategic;
 
 /// The media types of patches that need only the current object; apply is in [`crate::managed`].
