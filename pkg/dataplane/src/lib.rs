@@ -1,1 +1,3 @@
 //! Drivers that make the kernel equal to what netcalc wants.
+
+pub mod nft;
