@@ -1,0 +1,85 @@
+use super::*;
+use crate::source::{BoxFuture, TokenRequest};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+
+struct Objects;
+
+impl ObjectSource for Objects {
+    fn config_map<'a>(&'a self, _: &'a str, name: &'a str) -> BoxFuture<'a, Result<ConfigMap, VolumeError>> {
+        Box::pin(async move {
+            match name {
+                "settings" => Ok(serde_json::from_value(json!({"data": {"a": "1"}})).unwrap()),
+                _ => Err(VolumeError::NotFound("configmap", name.to_owned())),
+            }
+        })
+    }
+
+    fn secret<'a>(&'a self, _: &'a str, name: &'a str) -> BoxFuture<'a, Result<Secret, VolumeError>> {
+        Box::pin(async move { Err(VolumeError::NotFound("secret", name.to_owned())) })
+    }
+
+    fn token<'a>(
+        &'a self,
+        _: &'a Pod,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<String, VolumeError>> {
+        Box::pin(async move { Ok(format!("token for {}", request.audience)) })
+    }
+
+    fn claim<'a>(&'a self, _: &'a str, name: &'a str) -> BoxFuture<'a, Result<String, VolumeError>> {
+        Box::pin(async move { Err(VolumeError::NotFound("persistentvolumeclaim", name.to_owned())) })
+    }
+}
+
+fn volumes_at(root: &Path) -> Volumes {
+    Volumes::new(VolumeConfig { root: root.to_owned(), node: NodeFacts::default() }, Arc::new(Objects))
+}
+
+fn pod(volumes: serde_json::Value, mounts: serde_json::Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "p", "namespace": "d", "uid": "u1"},
+        "spec": {"volumes": volumes, "containers": [{"name": "c", "volumeMounts": mounts}]}
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_config_map_lies_where_upstream_puts_it_and_goes_with_the_pod() {
+    let root = tempfile::tempdir().unwrap();
+    let all = volumes_at(root.path());
+    let pod = pod(
+        json!([{"name": "v", "configMap": {"name": "settings"}}, {"name": "e", "emptyDir": {}}]),
+        json!([{"name": "v", "mountPath": "/etc/v"}, {"name": "e", "mountPath": "/e"}]),
+    );
+    all.mount(&pod).await.unwrap();
+    let dir = root.path().join("pods/u1/volumes/kubernetes.io~configmap/v");
+    assert_eq!(fs::read_to_string(dir.join("a")).unwrap(), "1");
+    let container = &pod.spec.as_ref().unwrap().containers[0];
+    let mounts = all.container_mounts(&pod, container, &[]).await.unwrap();
+    assert_eq!((mounts[0].host_path.as_path(), mounts[0].read_only), (dir.as_path(), true));
+    assert!(!mounts[1].read_only);
+    all.unmount("u1").unwrap();
+    assert!(!root.path().join("pods/u1/volumes").exists());
+}
+
+#[tokio::test]
+async fn what_is_missing_or_unsupported_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let all = volumes_at(root.path());
+    let error = |volume| {
+        let pod = pod(json!([volume]), json!([]));
+        let all = &all;
+        async move { all.mount(&pod).await.unwrap_err() }
+    };
+    let missing = error(json!({"name": "v", "configMap": {"name": "none"}})).await;
+    assert_eq!(
+        missing.to_string(),
+        "MountVolume.SetUp failed for volume \"v\" : configmap \"none\" not found"
+    );
+    let nfs = error(json!({"name": "v", "nfs": {"server": "s", "path": "/"}})).await;
+    assert!(nfs.permanent() && nfs.to_string().contains("nfs"), "{nfs}");
+    let orphan = pod(json!([]), json!([{"name": "v", "mountPath": "/v"}]));
+    let container = &orphan.spec.as_ref().unwrap().containers[0];
+    assert!(all.container_mounts(&orphan, container, &[]).await.unwrap_err().permanent());
+}

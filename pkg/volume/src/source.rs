@@ -1,0 +1,58 @@
+//! Where the contents of API volumes come from.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+
+use copepod_api::Quantity;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+
+use crate::error::VolumeError;
+
+/// A boxed future, so that the trait stays object-safe.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a projected token asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRequest {
+    /// The audience; the API server's own when empty.
+    pub audience: String,
+    /// How long it lives, in seconds.
+    pub expiration_seconds: i64,
+}
+
+/// Hands out the objects volumes are made of.
+pub trait ObjectSource: Send + Sync + 'static {
+    /// A ConfigMap; `NotFound` when there is none.
+    fn config_map<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<ConfigMap, VolumeError>>;
+
+    /// A Secret; `NotFound` when there is none.
+    fn secret<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<Secret, VolumeError>>;
+
+    /// A token of the pod's service account, bound to the pod; fresh when the last one has used up most of its life.
+    fn token<'a>(
+        &'a self,
+        pod: &'a Pod,
+        request: &'a TokenRequest,
+    ) -> BoxFuture<'a, Result<String, VolumeError>>;
+
+    /// The host path behind a claim that is bound to a `hostPath` or `local` volume, and whether it is read-only.
+    fn claim<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<String, VolumeError>>;
+}
+
+/// What the downward API tells about the node.
+#[derive(Debug, Clone, Default)]
+pub struct NodeFacts {
+    /// The node's addresses, first is primary.
+    pub host_ips: Vec<IpAddr>,
+    /// Allocatable processors: the limit of a container that sets none.
+    pub cpu: Quantity,
+    /// Allocatable memory.
+    pub memory: Quantity,
+    /// Allocatable local storage.
+    pub ephemeral_storage: Quantity,
+}
