@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use rustix::thread::{LinkNameSpaceType, ThreadNameSpaceType, UnshareFlags};
@@ -119,12 +119,12 @@ where
         .unwrap_or_else(|_| Err(SysError::call("run in a network namespace", io::Error::other("panicked"))))
 }
 
-/// Makes the network namespace of the calling thread reachable as the file `path`, which is created.
+/// Makes the network namespace behind `fd` reachable as the file `path`, which is created.
 /// It then lives until it is unmounted from there.
 ///
 /// # Errors
 /// The file cannot be made or mounted on.
-pub fn bind_current_net(path: &Path) -> Result<(), SysError> {
+pub fn bind_net(fd: BorrowedFd<'_>, path: &Path) -> Result<(), SysError> {
     File::create(path).map_err(|e| SysError::path("create", path, e))?;
-    crate::mount::bind(Path::new("/proc/thread-self/ns/net"), path)
+    crate::mount::bind(Path::new(&format!("/proc/thread-self/fd/{}", fd.as_raw_fd())), path)
 }

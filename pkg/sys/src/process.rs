@@ -117,6 +117,29 @@ fn known(pid: i32) -> Result<Pid, SysError> {
     pid.ok_or_else(|| SysError::call("use a process id", rustix::io::Errno::SRCH))
 }
 
+/// Waits, without polling, until process `pid` has ended; returns at once when it is gone already. A child of the
+/// caller is collected.
+///
+/// # Errors
+/// The kernel cannot watch processes (before Linux 5.3).
+pub async fn exited(pid: i32) -> Result<(), SysError> {
+    let Ok(handle) = pidfd(pid) else { return Ok(()) };
+    let watch = |source: std::io::Error| SysError::call("watch a process", source);
+    #[expect(
+        unsafe_code,
+        reason = "the registration must not outlive the descriptor, which the compiler cannot see"
+    )]
+    // SAFETY: `OwnedFd` owns its descriptor, returns the same one each time, and lives inside the registration.
+    let handle = unsafe { AsyncFd::register_with_interest(handle, Interest::READABLE) }
+        .map_err(|error| watch(error.into()))?;
+    let _ready = handle.readable().await.map_err(watch)?;
+    if let Some(child) = Pid::from_raw(pid) {
+        // Only a parent may collect; for anybody else this fails, and there is nothing to collect.
+        let _collected = rustix::process::waitpid(Some(child), WaitOptions::NOHANG).ok();
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,27 +164,4 @@ mod tests {
         assert!(pidfd(pid).is_err());
         kill(pid, 15).unwrap();
     }
-}
-
-/// Waits, without polling, until process `pid` has ended; returns at once when it is gone already. A child of the
-/// caller is collected.
-///
-/// # Errors
-/// The kernel cannot watch processes (before Linux 5.3).
-pub async fn exited(pid: i32) -> Result<(), SysError> {
-    let Ok(handle) = pidfd(pid) else { return Ok(()) };
-    let watch = |source: std::io::Error| SysError::call("watch a process", source);
-    #[expect(
-        unsafe_code,
-        reason = "the registration must not outlive the descriptor, which the compiler cannot see"
-    )]
-    // SAFETY: `OwnedFd` owns its descriptor, returns the same one each time, and lives inside the registration.
-    let handle = unsafe { AsyncFd::register_with_interest(handle, Interest::READABLE) }
-        .map_err(|error| watch(error.into()))?;
-    let _ready = handle.readable().await.map_err(watch)?;
-    if let Some(child) = Pid::from_raw(pid) {
-        // Only a parent may collect; for anybody else this fails, and there is nothing to collect.
-        let _collected = rustix::process::waitpid(Some(child), WaitOptions::NOHANG).ok();
-    }
-    Ok(())
 }
