@@ -4,6 +4,7 @@
 //! upstream's, v1.37: `pkg/apis/*/v*/defaults.go`, `pkg/apis/*/validation`, `pkg/registry/*/*/strategy.go`.
 
 mod at;
+mod checks;
 mod defaults;
 mod kind;
 

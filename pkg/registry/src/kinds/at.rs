@@ -32,6 +32,11 @@ impl<'a> At<'a> {
         Self { value: self.value, path, sink: self.sink }
     }
 
+    /// This path with another place's value, for errors that upstream files under a neighbour.
+    pub(crate) fn holding(&self, other: &Self) -> Self {
+        Self { value: other.value, path: self.path.clone(), sink: self.sink }
+    }
+
     /// The field `name`.
     pub(crate) fn get(&self, name: &str) -> Self {
         let value = self.value.and_then(|v| v.get(name)).filter(|v| !v.is_null());

@@ -1,8 +1,23 @@
 //! Pods and everything that contains a pod's spec.
 
+pub(crate) mod container;
 pub(crate) mod defaults;
+mod diff;
+pub(crate) mod env;
+mod gated;
+pub(crate) mod mounts;
+mod placement;
 pub(crate) mod prepare;
+mod probes;
+mod projected;
 pub(crate) mod resources;
+mod security;
+pub(crate) mod spec;
+pub(crate) mod validate;
+pub(crate) mod volumes;
+mod warnings;
+
+pub(crate) use diff::render as diff;
 
 use super::kind::Kind;
 
@@ -13,9 +28,22 @@ pub(crate) static KIND: Kind = Kind {
     prepare_create: prepare::create,
     prepare_update: prepare::update,
     prepare_status: prepare::status,
+    validate: validate::create,
+    validate_update: Some(validate::update),
+    validate_status: validate::status,
+    warnings: warnings::pod,
     grace: prepare::grace,
     ..Kind::PLAIN
 };
 
 /// The body of `pods/binding`.
-pub(crate) static BINDING: Kind = Kind { ..Kind::PLAIN };
+pub(crate) static BINDING: Kind = Kind {
+    validate: |binding| {
+        let target = binding.get("target");
+        if !target.is("kind", "Node") && !target.get("kind").is_empty() {
+            target.get("kind").not_supported(&["Node", "<empty>"]);
+        }
+        target.get("name").need();
+    },
+    ..Kind::PLAIN
+};

@@ -1,0 +1,7 @@
+//! Checks that many kinds share, one subject per file.
+
+pub(crate) mod amounts;
+pub(crate) mod ip;
+pub(crate) mod labels;
+pub(crate) mod text;
+pub(crate) mod topology;
