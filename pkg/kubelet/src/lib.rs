@@ -16,6 +16,9 @@
 //! - Containers without our labels are never touched.
 
 pub mod config;
+pub mod volumes;
+pub mod objects;
+pub mod environment;
 mod error;
 pub mod ports;
 pub mod types;
