@@ -136,11 +136,15 @@ pub(crate) fn untyped(body: &[u8]) -> Result<(Value, Vec<String>), String> {
 fn finish(
     mut object: Value,
     schema: SchemaRef<'_>,
-    context: Context,
+    mut context: Context,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
     if let Some(error) = context.type_error {
         return Err(DecodeError::Type(error));
+    }
+    if !schema.is_typed() {
+        // Custom objects are parsed first and pruned afterwards, in the order of the paths.
+        context.complaints.sort_by_cached_key(|text| text.strip_prefix("unknown").map(str::to_owned));
     }
     if validation == FieldValidation::Strict && !context.complaints.is_empty() {
         return Err(DecodeError::Strict(context.complaints));

@@ -39,13 +39,16 @@
 //! Everything here is pure and synchronous: no I/O, no clock, no global state besides the lazily read table.
 
 pub mod canonical;
+mod crd;
 pub mod decode;
+pub mod defaults;
 pub mod encode;
 pub mod managed;
 pub mod node;
 pub mod patch;
 mod scalar;
 mod table;
+pub mod validate;
 
 pub use node::{FieldRef, SchemaRef, SchemaSet};
 pub use table::{builtin, resources};

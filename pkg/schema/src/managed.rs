@@ -31,6 +31,7 @@ mod updater;
 use entries::{ManagerId, Managers};
 pub use fieldset::FieldSet;
 pub use path::PathElement;
+pub(crate) use path::equal as value_equal;
 use updater::{Step, Stop};
 
 /// The manager that owns what an object held before it was first applied.

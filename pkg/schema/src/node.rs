@@ -6,13 +6,17 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use copepod_api::{FieldErrors, FieldPath};
 use serde_json::Value;
 
 mod build;
 mod handle;
+mod rules;
 
 pub(crate) use build::Builder;
 pub use handle::{FieldRef, SchemaRef};
+pub(crate) use rules::Logic;
+pub use rules::{Pattern, Rules};
 
 
 /// Index of a node in its [`SchemaSet`].
@@ -205,54 +209,6 @@ pub(crate) struct Field {
     pub(crate) omit: Omit,
 }
 
-/// Validation rules of a node, kept apart because most nodes have none.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rules {
-    /// Lower bound and whether it is exclusive.
-    pub minimum: Option<(f64, bool)>,
-    /// Upper bound and whether it is exclusive.
-    pub maximum: Option<(f64, bool)>,
-    /// The value must be a multiple of this.
-    pub multiple_of: Option<f64>,
-    /// Fewest characters of a string.
-    pub min_length: Option<u64>,
-    /// Most characters of a string.
-    pub max_length: Option<u64>,
-    /// Regular expression (RE2 syntax) that a string must match somewhere.
-    pub pattern: Option<String>,
-    /// Fewest items of a list.
-    pub min_items: Option<u64>,
-    /// Most items of a list.
-    pub max_items: Option<u64>,
-    /// Items must differ.
-    pub unique_items: bool,
-    /// Fewest properties of an object.
-    pub min_properties: Option<u64>,
-    /// Most properties of an object.
-    pub max_properties: Option<u64>,
-    /// Allowed values, in the order of the schema.
-    pub enumeration: Vec<Value>,
-    /// Name of the format.
-    pub format: Option<String>,
-    /// `x-kubernetes-validations` as written.
-    pub validations: Vec<Value>,
-    /// Value validations below `allOf`, `anyOf`, `oneOf` and `not`, as written.
-    pub logic: Logic,
-}
-
-/// The logical junctors of a schema, kept as JSON: they hold value validations only.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Logic {
-    /// All must hold.
-    pub all_of: Vec<Value>,
-    /// At least one must hold.
-    pub any_of: Vec<Value>,
-    /// Exactly one must hold.
-    pub one_of: Vec<Value>,
-    /// Must not hold.
-    pub not: Option<Value>,
-}
-
 /// Nodes, fields and text of one family of types.
 #[derive(Debug, Default)]
 pub struct SchemaSet {
@@ -273,6 +229,14 @@ pub struct SchemaSet {
 }
 
 impl SchemaSet {
+    /// The set of one version of a CustomResourceDefinition, from its `openAPIV3Schema`.
+    ///
+    /// # Errors
+    /// Everything that keeps the schema from being structural, with paths below `path`.
+    pub fn from_crd(schema: &Value, path: &FieldPath) -> Result<Self, FieldErrors> {
+        crate::crd::build(schema, path)
+    }
+
     /// The set of a table in the generator's notation (see [`crate::builtin`]).
     ///
     /// # Panics

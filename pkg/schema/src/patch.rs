@@ -104,7 +104,7 @@ pub fn apply(
         PatchType::Strategic => {
             let (patch, duplicates) = parse(body).map_err(ApiError::bad_request)?;
             let object = strategic(current, &patch, schema).map_err(|error| error.to_api_error())?;
-            (object, order::go_text(&patch), duplicates)
+            (object, go_text(&patch), duplicates)
         }
     };
     finish(&patched, complaints, schema, validation).map_err(|detail| {

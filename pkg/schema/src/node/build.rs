@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::Value;
 
-use super::{Field, Node, NodeId, Rules, SchemaSet, Span};
+use super::{Field, Node, NodeId, Rules, SchemaRef, SchemaSet, Span};
 
 /// Collects nodes, then freezes into a [`SchemaSet`].
 #[derive(Debug, Default)]
@@ -51,14 +51,15 @@ impl Builder {
         id
     }
 
-    /// The declared node, to be completed.
-    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        self.set.nodes.get_mut(id.0 as usize).expect("ids come from this builder")
-    }
-
     /// A copy of a node, to be altered and interned again.
     pub(crate) fn copy(&self, id: NodeId) -> Node {
         self.set.node(id).clone()
+    }
+
+    /// The fields of a node.
+    pub(crate) fn fields_of(&self, id: NodeId) -> &[Field] {
+        let (start, len) = self.set.node(id).fields;
+        self.set.fields.get(start as usize..start as usize + usize::from(len)).unwrap_or_default()
     }
 
     /// An id for an anonymous node; equal nodes share one.
@@ -69,6 +70,30 @@ impl Builder {
         let id = self.declare(node.clone());
         self.shared.insert(node, id);
         id
+    }
+
+    /// Copies a node of another set with everything below it; the tree must not be recursive.
+    pub(crate) fn import(&mut self, from: SchemaRef<'_>) -> NodeId {
+        let mut node = from.node().clone();
+        let set = from.set();
+        node.model = self.span(set.str(node.model));
+        node.go = self.span(set.str(node.go));
+        node.merge_key = self.span(set.str(node.merge_key));
+        let keys: Vec<&str> = from.list_keys().collect();
+        node.keys = if keys.is_empty() { (0, 0) } else { self.keys(&keys) };
+        node.items = from.items().map(|items| self.import(items));
+        node.additional = from.additional().map(|values| self.import(values));
+        node.default = from.default().map(|value| self.default_value(value.clone()));
+        node.rules = None;
+        let fields: Vec<Field> = from
+            .fields()
+            .map(|field| {
+                let node = self.import(field.schema());
+                Field { name: self.span(field.name()), node, ..*field.raw() }
+            })
+            .collect();
+        node.fields = if fields.is_empty() { (0, 0) } else { self.fields(&fields) };
+        self.intern(node)
     }
 
     /// Stores the fields of one object and returns their range.

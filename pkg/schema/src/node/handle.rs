@@ -30,7 +30,7 @@ impl<'a> SchemaRef<'a> {
         Self { set, id }
     }
 
-    fn node(self) -> &'a Node {
+    pub(super) fn node(self) -> &'a Node {
         self.set.node(self.id)
     }
 
@@ -170,8 +170,6 @@ impl<'a> SchemaRef<'a> {
             || node.flags.open
             || node.flags.preserve_unknown
             || self.field(name).is_some()
-            || (node.flags.embedded_resource && matches!(name, "apiVersion" | "kind" | "metadata"))
-            || (!node.flags.typed && node.kind != Kind::Object && node.fields.1 == 0)
     }
 
     /// How server-side apply merges a list.
@@ -258,6 +256,10 @@ impl fmt::Debug for FieldRef<'_> {
 }
 
 impl<'a> FieldRef<'a> {
+    pub(super) const fn raw(self) -> &'a Field {
+        self.field
+    }
+
     /// The property's name in JSON.
     #[must_use]
     pub fn name(self) -> &'a str {
