@@ -14,8 +14,10 @@ use serde_json::Value;
 use crate::{canonical, node::SchemaRef};
 
 mod visit;
+mod yaml;
 
 use visit::{Context, Seed};
+pub use yaml::{Yaml, yaml};
 
 /// What to do about unknown and duplicate fields (the `fieldValidation` parameter).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -103,6 +105,28 @@ pub fn decode(body: &[u8], schema: SchemaRef<'_>, validation: FieldValidation) -
     });
     let object = read.map_err(|error| DecodeError::Syntax(syntax_text(&error, body)))?;
     finish(object, schema, context, validation)
+}
+
+/// Decodes a YAML body; duplicate keys are named by line.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_yaml(body: &[u8], schema: SchemaRef<'_>, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+    let parsed = yaml(body).map_err(DecodeError::Syntax)?;
+    let duplicates = parsed.strict_error().filter(|_| validation != FieldValidation::Ignore);
+    match (decode_value(&parsed.value, schema, validation), duplicates) {
+        (Ok(decoded), None) => Ok(decoded),
+        (Ok(_), Some(error)) if validation == FieldValidation::Strict => Err(DecodeError::Strict(vec![error])),
+        (Ok(mut decoded), Some(error)) => {
+            decoded.warnings.insert(0, error);
+            Ok(decoded)
+        }
+        (Err(DecodeError::Strict(mut errors)), Some(error)) => {
+            errors.insert(0, error);
+            Err(DecodeError::Strict(errors))
+        }
+        (Err(error), _) => Err(error),
+    }
 }
 
 /// Decodes a tree that was already parsed, such as the result of a patch. Duplicate fields cannot occur in it.

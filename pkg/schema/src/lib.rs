@@ -20,7 +20,8 @@
 //!
 //! decode::decode(body, schema, FieldValidation) -> Result<Decoded { object, strict }, DecodeError>
 //! decode::decode_value(&value, schema, FieldValidation) -> Result<Decoded, DecodeError>   // after a patch
-//! decode::decode_yaml(body, schema, FieldValidation)                                       // apply bodies
+//! decode::decode_yaml(body, schema, FieldValidation)     // application/yaml bodies
+//! decode::yaml(body) -> Result<Yaml { value, duplicates }, String>                         // apply patches
 //! canonical::canonicalize(&mut value, schema)          encode::encode(&value, schema) -> Vec<u8>
 //!
 //! defaults::apply(&mut value, schema)                  defaults::prune(&mut value, schema) -> Vec<unknown paths>
