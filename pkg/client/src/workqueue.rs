@@ -189,13 +189,14 @@ impl<K: Clone + Eq + Hash + Debug> WorkQueue<K> {
 
     /// Takes keys and works on them one at a time until the queue is shut down. An error is logged and the key comes
     /// back after its back-off.
-    pub async fn work<F, E>(&self, what: &'static str, mut work: F)
+    pub async fn work<F, R, E>(&self, what: &'static str, mut work: F)
     where
-        F: AsyncFnMut(&K) -> Result<Outcome, E>,
+        F: FnMut(K) -> R,
+        R: Future<Output = Result<Outcome, E>>,
         E: std::error::Error,
     {
         while let Some(key) = self.next().await {
-            match work(&key).await {
+            match work(key.clone()).await {
                 Ok(Outcome::Done) => self.forget(&key),
                 Ok(Outcome::After(delay)) => {
                     self.forget(&key);

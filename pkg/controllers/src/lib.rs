@@ -1,1 +1,33 @@
 //! The controllers: pure plans over cached state, and one executor.
+//!
+//! Informers fill the shared [`caches::Caches`] with trimmed [`views`]. A controller (one module each, listed in
+//! [`config::CONTROLLERS`]) puts the keys of what changed in a queue; a worker gathers an object's surroundings from
+//! the caches, *plans* the steps (pure functions) and has [`step::execute`] carry them out. The executor returns once
+//! the caches show what it wrote, so that the next plan sees it: no controller keeps expectations.
+//!
+//! Invariants: an object is only ever changed by patches that name what they change; deletions carry the UID they
+//! mean; every controller acts under its own identity when told to; caches are filled before the first plan.
+
+pub mod caches;
+pub mod config;
+pub mod context;
+mod credentials;
+mod deployment;
+mod discovery;
+mod endpoint_slice;
+mod endpoints;
+mod garbage_collector;
+mod mirroring;
+mod namespace;
+mod node_lifecycle;
+mod ownership;
+mod replica_set;
+mod root_ca;
+mod service_account;
+mod slices;
+mod status;
+pub mod step;
+mod template;
+pub mod views;
+
+pub use config::{Config, ControllersError, run};

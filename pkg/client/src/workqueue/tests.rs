@@ -81,13 +81,13 @@ async fn work_retries_what_failed() {
     queue.add("x");
     let mut calls = 0;
     queue
-        .work("test", async |_: &&str| {
+        .work("test", |_| {
             calls += 1;
-            if calls < 3 {
-                return Err(std::io::Error::other("not yet"));
+            let result = if calls < 3 { Err(std::io::Error::other("not yet")) } else { Ok(Outcome::Done) };
+            if result.is_ok() {
+                queue.shut_down();
             }
-            queue.shut_down();
-            Ok(Outcome::Done)
+            std::future::ready(result)
         })
         .await;
     assert_eq!(calls, 3);
