@@ -39,6 +39,14 @@ pub enum KubeletError {
     /// The API client cannot be built from the configured credentials.
     #[error("API client: {0}")]
     Client(String),
+    /// A certificate or authority of the server cannot be used.
+    #[error("{path}: {why}")]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The server on :10250 failed.
     #[error("kubelet server: {0}")]
     Server(String),

@@ -15,13 +15,30 @@
 //! - A pod leaves the API only after its containers are gone.
 //! - Containers without our labels are never touched.
 
+pub mod admission;
 pub mod config;
-pub mod volumes;
-pub mod objects;
 pub mod environment;
 mod error;
+mod events;
+pub mod healthz;
+mod kubelet;
+mod mirror;
+pub mod node;
+pub mod objects;
+pub mod pleg;
+pub mod pod;
 pub mod ports;
+pub mod server;
+pub mod prober;
+mod run;
+pub mod runtime;
+pub mod runtime_state;
+pub mod source;
+pub mod status;
 pub mod types;
+pub mod volumes;
+pub mod worker;
 
 pub use config::Config;
 pub use error::KubeletError;
+pub use run::run;

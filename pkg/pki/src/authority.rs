@@ -144,6 +144,20 @@ impl Authority {
     }
 }
 
+/// A server certificate that only vouches for itself; certificate and key as PEM.
+///
+/// # Errors
+/// When the name cannot stand in a certificate.
+pub fn self_signed(name: &str, now: Timestamp) -> Result<(String, String), PkiError> {
+    let issue = |source| PkiError::Issue { name: name.to_owned(), source };
+    let leaf = Leaf::server(name, [name.to_owned()].into(), std::collections::BTreeSet::new());
+    let mut params = leaf.params().map_err(issue)?;
+    set_validity(&mut params, now, LEAF_DAYS);
+    let key = KeyPair::generate().map_err(issue)?;
+    let certificate = params.self_signed(&key).map_err(issue)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
 /// `<stem>.crt` and `<stem>.key`. The stem may contain dots.
 fn pair(stem: &Path) -> (PathBuf, PathBuf) {
     let with = |extension: &str| {

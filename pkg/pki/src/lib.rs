@@ -13,9 +13,11 @@ pub mod jwt;
 mod leaf;
 mod pem;
 mod signing_key;
+mod subject;
 
-pub use authority::{Authority, BACKDATE_DAYS};
+pub use authority::{Authority, BACKDATE_DAYS, self_signed};
 pub use error::PkiError;
 pub use leaf::{Leaf, Usage};
 pub use pem::write_private;
 pub use signing_key::ensure_signing_key;
+pub use subject::{Subject, subject};
