@@ -147,6 +147,8 @@ pub enum Omit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Flags {
     pub(crate) atomic_map: bool,
+    /// Explicitly not atomic, where the referred type is.
+    pub(crate) granular_map: bool,
     pub(crate) int_or_string: bool,
     pub(crate) preserve_unknown: bool,
     pub(crate) embedded_resource: bool,
@@ -161,6 +163,7 @@ impl Flags {
     /// No attribute set.
     pub(crate) const NONE: Self = Self {
         atomic_map: false,
+        granular_map: false,
         int_or_string: false,
         preserve_unknown: false,
         embedded_resource: false,
@@ -257,6 +260,15 @@ impl SchemaSet {
     #[must_use]
     pub fn kind(&self, group: &str, version: &str, kind: &str) -> Option<SchemaRef<'_>> {
         self.kinds.get(&format!("{group}/{version}/{kind}")).map(|id| self.at(*id))
+    }
+
+    /// The kinds (`group/version/Kind`) that a definition serves, sorted.
+    #[must_use]
+    pub fn kinds_of(&self, schema: SchemaRef<'_>) -> Vec<&str> {
+        let serves = self.kinds.iter().filter(|(_, id)| **id == schema.id());
+        let mut kinds: Vec<&str> = serves.map(|(kind, _)| kind.as_str()).collect();
+        kinds.sort_unstable();
+        kinds
     }
 
     /// All named definitions in the order of their names.

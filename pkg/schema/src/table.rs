@@ -139,7 +139,10 @@ impl Loader {
                 let keys: Vec<&str> = map.strip_prefix("map:").unwrap_or_default().split(',').collect();
                 node.keys = self.builder.keys(&keys);
             }
-            ("map", map) => node.flags.atomic_map = map == "atomic",
+            ("map", map) => {
+                node.flags.atomic_map = map == "atomic";
+                node.flags.granular_map = map == "granular";
+            }
             ("patch", strategy) => node.patch = patch_strategy(strategy),
             ("key", key) => node.merge_key = self.builder.span(key),
             _ => {}

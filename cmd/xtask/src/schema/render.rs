@@ -31,11 +31,6 @@ fn basic(path: &str) -> Option<&'static str> {
         "k8s.io/apimachinery/pkg/util/intstr.IntOrString" => "intorstring",
         "k8s.io/apimachinery/pkg/runtime.RawExtension" | "k8s.io/apimachinery/pkg/runtime.Object" => "raw",
         "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON" => "json",
-        "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrArray"
-        | "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrBool"
-        | "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrStringArray" => {
-            "schemaor@io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-        }
         _ => return None,
     })
 }
@@ -71,7 +66,7 @@ impl Writer<'_> {
             return Ok(String::new());
         }
         let path = *self.paths.get(model).context("no Go type of this name")?;
-        if basic(path).is_some() {
+        if basic(path).is_some() || path.contains(".JSONSchemaPropsOr") {
             return Ok(String::new());
         }
         let Some(Decl::Struct(fields)) = self.source.get(path) else {
@@ -178,10 +173,13 @@ impl Writer<'_> {
 
     fn named(&mut self, path: &str, package: &str) -> Result<String> {
         if let Some(word) = basic(path) {
-            if let Some((_, model)) = word.split_once('@') {
-                self.queue.insert(model.to_owned());
-            }
             return Ok(word.to_owned());
+        }
+        // A schema, or a list, a boolean or strings in its place.
+        if let Some((package, name)) = path.rsplit_once('.').filter(|(_, name)| name.starts_with("JSONSchemaPropsOr")) {
+            let model = model_name(&format!("{package}.JSONSchemaProps"));
+            self.queue.insert(model.clone());
+            return Ok(format!("v1.{name}=schemaor@{model}"));
         }
         match self.source.get(path).with_context(|| format!("unknown type {path}"))?.clone() {
             Decl::Struct(_) => {
@@ -193,7 +191,8 @@ impl Writer<'_> {
             Decl::Alias(inner) => {
                 let short = path.rsplit('/').next().unwrap_or(path).to_owned();
                 let inner = self.expression(&inner, package)?;
-                Ok(match inner.rsplit_once('=') {
+                // Of a chain of names only the first shows.
+                Ok(match inner.split_once('=').filter(|_| !inner.starts_with(['[', '{'])) {
                     Some((_, innermost)) => format!("{short}={innermost}"),
                     None => format!("{short}={inner}"),
                 })

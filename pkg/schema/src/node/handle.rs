@@ -193,6 +193,12 @@ impl<'a> SchemaRef<'a> {
         self.node().flags.atomic_map
     }
 
+    /// Whether the map or struct is declared to be merged field by field.
+    #[must_use]
+    pub fn is_granular_map(self) -> bool {
+        self.node().flags.granular_map
+    }
+
     /// How a strategic merge patch treats the node.
     #[must_use]
     pub fn patch_strategy(self) -> PatchStrategy {

@@ -1,5 +1,6 @@
 //! Tests against upstream's published test data, read from the Go module cache where there is one.
 
+mod openapi;
 mod roundtrip;
 mod strategic;
 
