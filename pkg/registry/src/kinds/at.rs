@@ -37,6 +37,20 @@ impl<'a> At<'a> {
         Self { value: other.value, path: self.path.clone(), sink: self.sink }
     }
 
+    /// Runs checks on a value that lives no longer than they do, at this path.
+    pub(crate) fn borrowing(&self, value: &Value, checks: impl FnOnce(&At<'_>)) {
+        let sink = RefCell::default();
+        checks(&At { value: Some(value), path: self.path.clone(), sink: &sink });
+        self.sink.borrow_mut().extend(sink.into_inner());
+    }
+
+    /// The value is malformed in a way that its text would not show.
+    pub(crate) fn invalid_hidden(&self, detail: &str) {
+        let mut error = FieldError::invalid(&self.path, Value::Null, detail);
+        error.value = None;
+        self.push(error);
+    }
+
     /// The field `name`.
     pub(crate) fn get(&self, name: &str) -> Self {
         let value = self.value.and_then(|v| v.get(name)).filter(|v| !v.is_null());

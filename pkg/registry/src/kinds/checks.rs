@@ -5,3 +5,4 @@ pub(crate) mod ip;
 pub(crate) mod labels;
 pub(crate) mod text;
 pub(crate) mod topology;
+pub(crate) mod workload;

@@ -18,6 +18,7 @@ pub(crate) mod volumes;
 mod warnings;
 
 pub(crate) use diff::render as diff;
+pub(crate) use warnings::template as template_warnings;
 
 use super::kind::Kind;
 

@@ -1,8 +1,13 @@
 //! Jobs.
 
+pub(crate) mod policies;
+pub(crate) mod validate;
+
+use copepod_api::names;
 use serde_json::{Value, json};
 
 use crate::hooks::HookContext;
+use crate::kinds::core::podtemplate::template_warnings;
 use crate::kinds::defaults::{
     Lit::{B, I, S},
     Object,
@@ -36,8 +41,25 @@ pub(crate) static KIND: Kind = Kind {
         In(&["spec"], TEMPLATE),
     ],
     prepare_create: |_: &HookContext<'_>, job| generate_selector(job),
+    validate: validate::create,
+    validate_update: Some(validate::update),
+    validate_status: validate::status,
+    warnings,
     ..Kind::WITH_STATUS
 };
+
+fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let errors = names::dns1123_label(copepod_api::meta::name(new));
+    let mut warnings = Vec::new();
+    if old.is_none() && !errors.is_empty() {
+        warnings.push(format!(
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
+            errors.join(" ")
+        ));
+    }
+    warnings.extend(template_warnings(new, old, "/spec/template", "spec.template"));
+    warnings
+}
 
 fn counts(spec: &mut Object) {
     if absent(spec, "completions") && absent(spec, "parallelism") {

@@ -1,7 +1,6 @@
 //! Labels, annotations and label selectors.
 
-use copepod_api::{LabelSelector, names};
-use serde_json::{Map, Value};
+use copepod_api::names;
 
 use crate::kinds::at::At;
 
@@ -63,18 +62,4 @@ pub(crate) fn selector(at: &At<'_>) {
 /// Whether a selector object selects everything.
 pub(crate) fn selects_all(at: &At<'_>) -> bool {
     at.get("matchLabels").is_empty() && at.get("matchExpressions").is_empty()
-}
-
-/// A required selector of pods that must select the template's labels.
-pub(crate) fn selects_template(selector_at: &At<'_>, template: &At<'_>, missing: &str, spec: &At<'_>) {
-    let Ok(selector) = LabelSelector::from_object(selector_at.value()) else {
-        return selector_at.invalid("invalid label selector");
-    };
-    let none = Map::new();
-    let labels = template.at("metadata.labels");
-    if !selector.matches(labels.map().unwrap_or(&none)) {
-        let path = spec.get("template").at("metadata.labels");
-        let shown = labels.value().cloned().unwrap_or_else(|| Value::Object(Map::new()));
-        path.invalid_as(shown, missing.to_owned());
-    }
 }

@@ -1,5 +1,9 @@
 //! Endpoints, the older form of EndpointSlices.
 
+use copepod_api::names;
+
+use crate::kinds::at::At;
+use crate::kinds::checks::{ip, labels, text};
 use crate::kinds::defaults::{
     Lit::S,
     Rule::{Each, Zero},
@@ -10,5 +14,44 @@ use crate::kinds::kind::Kind;
 pub(crate) static KIND: Kind = Kind {
     defaults: &[Each(&["subsets"], &[Each(&["ports"], &[Zero("protocol", S("TCP"))])])],
     create_on_update: true,
+    validate,
     ..Kind::PLAIN
 };
+
+fn validate(endpoints: &At<'_>) {
+    for subset in endpoints.get("subsets").items() {
+        if subset.get("addresses").is_empty() && subset.get("notReadyAddresses").is_empty() {
+            subset.required("must specify `addresses` or `notReadyAddresses`");
+        }
+        for list in ["addresses", "notReadyAddresses"] {
+            subset.get(list).items().for_each(|address| check_address(&address));
+        }
+        let several = subset.get("ports").array().len() > 1;
+        subset.get("ports").items().for_each(|port| check_port(&port, several));
+    }
+}
+
+fn check_address(at: &At<'_>) {
+    ip::address(&at.get("ip"), &[]);
+    if !at.get("hostname").is_empty() {
+        at.get("hostname").text(names::dns1123_label);
+    }
+    at.get("nodeName").text(names::dns1123_subdomain);
+    ip::endpoint(&at.get("ip"));
+}
+
+fn check_port(at: &At<'_>, named: bool) {
+    let name = at.get("name");
+    if name.is_empty() {
+        if named {
+            name.required("");
+        }
+    } else {
+        name.text(names::dns1123_label);
+    }
+    text::port(&at.get("port"));
+    at.get("protocol").need_one_of(&["SCTP", "TCP", "UDP"]);
+    if at.get("appProtocol").present() {
+        labels::key(&at.get("appProtocol"));
+    }
+}

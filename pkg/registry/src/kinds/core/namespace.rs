@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::hooks::HookContext;
+use crate::kinds::at::At;
 use crate::kinds::defaults::{
     Object,
     Rule::{Run, self},
@@ -17,6 +18,27 @@ pub(crate) static KIND: Kind = Kind {
     defaults: DEFAULTS,
     prepare_create,
     prepare_update,
+    validate: |namespace| {
+        let list = namespace.at("spec.finalizers");
+        list.strings().into_iter().for_each(|name| finalizer(&list, name));
+    },
+    validate_update: Some(|new, _| {
+        for at in new.at("spec.finalizers").items() {
+            finalizer(&at, at.str());
+        }
+    }),
+    validate_status: |new, _| {
+        let phase = new.get("status").get("phase");
+        let (wanted, is) = match new.at("metadata.deletionTimestamp").present() {
+            true => ("Terminating", "not empty"),
+            false => ("Active", "empty"),
+        };
+        if phase.str() != wanted {
+            new.get("status")
+                .get("Phase")
+                .invalid_as(phase.str(), format!("may only be '{wanted}' if `deletionTimestamp` is {is}"));
+        }
+    },
     name: copepod_api::names::dns1123_label,
     ..Kind::PLAIN
 };
@@ -62,5 +84,13 @@ fn prepare_update(cx: &HookContext<'_>, new: &mut Value, old: &Value) {
             None => drop(spec.remove("finalizers")),
         }
         name_label(object);
+    }
+}
+
+fn finalizer(at: &At<'_>, name: &str) {
+    let errors = copepod_api::names::qualified_name(name);
+    errors.into_iter().for_each(|error| at.invalid_as(name, error));
+    if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+        at.invalid_as(name, "name is neither a standard finalizer name nor is it fully qualified");
     }
 }

@@ -1,8 +1,12 @@
 //! Persistent volumes.
 
+use copepod_api::names;
 use serde_json::{Value, json};
 
 use crate::hooks::HookContext;
+use super::persistentvolumeclaim::access_modes;
+use crate::kinds::at::{At, same};
+use crate::kinds::checks::{amounts, topology};
 use crate::kinds::defaults::{
     Lit::S,
     Object,
@@ -44,6 +48,8 @@ pub(crate) static KIND: Kind = Kind {
         }
     },
     prepare_status,
+    validate: |volume| spec(&volume.get("spec"), false),
+    validate_update: Some(update),
     ..Kind::PLAIN
 };
 
@@ -71,4 +77,138 @@ fn prepare_status(cx: &HookContext<'_>, new: &mut Value, old: &Value) {
     if let (Some(object), Some(value)) = (new.as_object_mut(), value) {
         map_mut(object, "status").insert("lastPhaseTransitionTime".to_owned(), value);
     }
+}
+
+/// Every volume type, with the fields it needs.
+const TYPES: &[(&str, &[&str])] = &[
+    ("hostPath", &["path"]),
+    ("gcePersistentDisk", &["pdName"]),
+    ("awsElasticBlockStore", &["volumeID"]),
+    ("glusterfs", &["endpoints", "path"]),
+    ("flocker", &[]),
+    ("nfs", &["server", "path"]),
+    ("rbd", &["monitors", "image"]),
+    ("quobyte", &["registry", "volume"]),
+    ("cephfs", &["monitors"]),
+    ("iscsi", &["targetPortal", "iqn"]),
+    ("cinder", &["volumeID"]),
+    ("fc", &[]),
+    ("flexVolume", &["driver"]),
+    ("azureFile", &["secretName", "shareName"]),
+    ("vsphereVolume", &["volumePath"]),
+    ("photonPersistentDisk", &["pdID"]),
+    ("portworxVolume", &["volumeID"]),
+    ("azureDisk", &["diskName", "diskURI"]),
+    ("scaleIO", &["gateway", "system", "volumeName"]),
+    ("local", &["path"]),
+    ("storageos", &[]),
+    ("csi", &["driver", "volumeHandle"]),
+];
+
+/// What is wrong with a volume's spec; `inline` in an attachment.
+pub(crate) fn spec(at: &At<'_>, inline: bool) {
+    let modes = at.get("accessModes");
+    modes.need();
+    access_modes(&modes);
+    if !inline {
+        capacity(&at.get("capacity"));
+    }
+    at.get("persistentVolumeReclaimPolicy").one_of(&["Delete", "Recycle", "Retain"]);
+    let affinity = at.get("nodeAffinity");
+    if affinity.present() {
+        if affinity.get("required").present() {
+            topology::node_selector(&affinity.get("required"));
+        } else {
+            affinity.get("required").required("must specify required node constraints");
+        }
+    }
+    source(at);
+    let class = at.get("storageClassName");
+    if !class.is_empty() {
+        class.text(names::dns1123_subdomain);
+    }
+    at.get("volumeMode").one_of(&["Block", "Filesystem"]);
+    let attributes = at.get("volumeAttributesClassName");
+    if attributes.present() {
+        if attributes.need_because("an empty string is disallowed") {
+            attributes.text(names::dns1123_subdomain);
+        }
+        if !at.get("csi").present() {
+            at.get("csi").required("has to be specified when using volumeAttributesClassName");
+        }
+    }
+}
+
+fn capacity(at: &At<'_>) {
+    at.need();
+    if !at.key("storage").present() || at.map().is_some_and(|m| m.len() > 1) {
+        let shown = at.value().cloned().unwrap_or(Value::Null);
+        at.push(copepod_api::FieldError::not_supported(at.path(), shown, &["storage"]));
+    }
+    for (_, place) in at.entries() {
+        amounts::positive(&place);
+    }
+}
+
+fn source(at: &At<'_>) {
+    let mut found = 0;
+    for (kind, fields) in TYPES.iter().filter(|(kind, _)| at.get(kind).present()) {
+        found += 1;
+        let place = at.get(kind);
+        if found > 1 {
+            place.forbidden("may not specify more than 1 volume type");
+            continue;
+        }
+        match *kind {
+            "hostPath" => crate::kinds::pod::volumes::host_path(&place),
+            "nfs" => crate::kinds::pod::volumes::nfs(&place),
+            "csi" => {
+                crate::kinds::pod::volumes::csi_driver(&place.get("driver"));
+                place.get("volumeHandle").need();
+            }
+            _ => fields.iter().for_each(|field| drop(place.get(field).need())),
+        }
+        if *kind == "local" && !at.get("nodeAffinity").present() {
+            at.required("Local volume requires node affinity");
+        }
+    }
+    if found == 0 {
+        at.required("must specify a volume type");
+    }
+}
+
+fn update(new: &At<'_>, old: &At<'_>) {
+    let (at, was) = (new.get("spec"), old.get("spec"));
+    spec(&at, false);
+    let changed: Vec<&str> = TYPES
+        .iter()
+        .map(|(kind, _)| *kind)
+        .filter(|kind| !same(without_expand(&at.get(kind)).as_ref(), without_expand(&was.get(kind)).as_ref()))
+        .collect();
+    if !changed.is_empty() {
+        let (Some(before), Some(now)) = (was.value(), at.value()) else { return };
+        at.get("persistentvolumesource").forbidden(format!(
+            "spec.persistentvolumesource is immutable after creation\n{}",
+            crate::kinds::pod::diff(before, now)
+        ));
+    }
+    let mode = at.get("volumeMode").named(copepod_api::FieldPath::new("volumeMode"));
+    mode.immutable(&was.get("volumeMode"));
+    if was.get("nodeAffinity").present() && !same(at.get("nodeAffinity").value(), was.get("nodeAffinity").value()) {
+        let affinity = at.get("nodeAffinity").named(copepod_api::FieldPath::new("nodeAffinity"));
+        affinity.invalid("field is immutable");
+    }
+    let (class, had) = (at.get("volumeAttributesClassName"), was.get("volumeAttributesClassName"));
+    if had.present() && !class.present() {
+        class.forbidden("update from non-nil value to nil is forbidden");
+    }
+}
+
+/// The secret for expansion may be added later.
+fn without_expand(at: &At<'_>) -> Option<Value> {
+    let mut value = at.value().cloned()?;
+    if let Some(map) = value.as_object_mut() {
+        map.remove("controllerExpandSecretRef");
+    }
+    Some(value)
 }

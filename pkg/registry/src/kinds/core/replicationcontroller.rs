@@ -1,7 +1,10 @@
 //! Replication controllers.
 
+use copepod_api::LabelSelector;
 use serde_json::Value;
 
+use crate::kinds::at::At;
+use crate::kinds::checks::workload;
 use crate::kinds::defaults::{
     Lit::I,
     Object,
@@ -10,10 +13,20 @@ use crate::kinds::defaults::{
 };
 use crate::kinds::kind::Kind;
 use crate::kinds::pod::defaults::TEMPLATE;
+use crate::kinds::pod::validate;
 
 /// Replication controllers.
 pub(crate) static KIND: Kind = Kind {
     defaults: &[Run(labels), In(&["spec"], &[Nil("replicas", I(1))]), In(&["spec"], TEMPLATE)],
+    validate: |rc| spec(&rc.get("spec")),
+    validate_status: |new, _| {
+        workload::counts(
+            &new.get("status"),
+            &["replicas", "observedGeneration"],
+            &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+        );
+    },
+    warnings: |new, old| super::podtemplate::template_warnings(new, old, "/spec/template", "spec.template"),
     ..Kind::WITH_STATUS
 };
 
@@ -26,5 +39,23 @@ fn labels(controller: &mut Object) {
         if map.get(field).is_none_or(|v: &Value| is_zero(v)) {
             map.insert(field.to_owned(), labels.clone());
         }
+    }
+}
+
+fn spec(at: &At<'_>) {
+    at.get("minReadySeconds").not_negative();
+    at.get("selector").need();
+    if at.get("replicas").present() {
+        at.get("replicas").not_negative();
+    } else {
+        at.get("replicas").required("");
+    }
+    let template = at.get("template");
+    if template.present() {
+        workload::selects(&LabelSelector::from_map(at.get("selector").value()), &template);
+        validate::template(&template);
+        workload::always_restarted(&template, "ReplicationController");
+    } else {
+        template.required("");
     }
 }

@@ -1,5 +1,7 @@
 //! Services: defaults and what follows from a change of type. Addresses and ports are allocated by the store.
 
+mod validate;
+
 use serde_json::{Value, json};
 
 use crate::hooks::HookContext;
@@ -35,6 +37,9 @@ pub(crate) static KIND: Kind = Kind {
         }
     },
     prepare_update,
+    validate: validate::create,
+    validate_update: Some(validate::update),
+    validate_status: validate::status,
     name: copepod_api::names::dns1123_label,
     ..Kind::PLAIN
 };
