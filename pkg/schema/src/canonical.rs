@@ -138,7 +138,9 @@ fn field_zero(field: FieldRef<'_>) -> Value {
 /// The encoding of Go's zero value.
 fn zero(schema: SchemaRef<'_>) -> Value {
     match schema.format() {
-        Format::Time | Format::MicroTime | Format::Raw | Format::Fields | Format::Json | Format::Byte => Value::Null,
+        Format::Time | Format::MicroTime | Format::Raw | Format::Fields | Format::Json | Format::Byte => {
+            Value::Null
+        }
         Format::Duration => "0s".into(),
         Format::Quantity => "0".into(),
         Format::IntOrString => 0.into(),

@@ -65,13 +65,16 @@ impl Converter {
             "map" => ListType::Map,
             _ => ListType::Unset,
         };
-        let keys: Vec<&str> = list(schema, "x-kubernetes-list-map-keys").iter().filter_map(Value::as_str).collect();
+        let keys: Vec<&str> =
+            list(schema, "x-kubernetes-list-map-keys").iter().filter_map(Value::as_str).collect();
         if !keys.is_empty() {
             node.keys = self.builder.keys(&keys);
         }
         node.items = schema.get("items").map(|items| self.node(items, false));
         node.additional = match schema.get("additionalProperties") {
-            Some(Value::Object(_)) => schema.get("additionalProperties").map(|values| self.node(values, false)),
+            Some(Value::Object(_)) => {
+                schema.get("additionalProperties").map(|values| self.node(values, false))
+            }
             // Anything may stand there, but nothing is declared below it, so objects there are pruned empty.
             Some(Value::Bool(true)) => Some(self.builder.intern(Node::default())),
             _ => None,
@@ -87,7 +90,12 @@ impl Converter {
         self.builder.intern(node)
     }
 
-    fn fields(&mut self, properties: Option<&Map<String, Value>>, required: &[Value], resource: bool) -> Vec<Field> {
+    fn fields(
+        &mut self,
+        properties: Option<&Map<String, Value>>,
+        required: &[Value],
+        resource: bool,
+    ) -> Vec<Field> {
         let mut fields = Vec::new();
         if resource {
             for name in ["apiVersion", "kind"] {

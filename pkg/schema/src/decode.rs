@@ -96,7 +96,11 @@ impl DecodeError {
 ///
 /// # Errors
 /// Malformed JSON, a value of the wrong type, or strict-decoding complaints under [`FieldValidation::Strict`].
-pub fn decode(body: &[u8], schema: SchemaRef<'_>, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+pub fn decode(
+    body: &[u8],
+    schema: SchemaRef<'_>,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
     let mut context = Context::new(validation != FieldValidation::Ignore);
     let mut reader = serde_json::Deserializer::from_slice(body);
     let read = Seed::root(schema, &mut context).deserialize(&mut reader).and_then(|object| {
@@ -111,12 +115,18 @@ pub fn decode(body: &[u8], schema: SchemaRef<'_>, validation: FieldValidation) -
 ///
 /// # Errors
 /// As [`decode`].
-pub fn decode_yaml(body: &[u8], schema: SchemaRef<'_>, validation: FieldValidation) -> Result<Decoded, DecodeError> {
+pub fn decode_yaml(
+    body: &[u8],
+    schema: SchemaRef<'_>,
+    validation: FieldValidation,
+) -> Result<Decoded, DecodeError> {
     let parsed = yaml(body).map_err(DecodeError::Syntax)?;
     let duplicates = parsed.strict_error().filter(|_| validation != FieldValidation::Ignore);
     match (decode_value(&parsed.value, schema, validation), duplicates) {
         (Ok(decoded), None) => Ok(decoded),
-        (Ok(_), Some(error)) if validation == FieldValidation::Strict => Err(DecodeError::Strict(vec![error])),
+        (Ok(_), Some(error)) if validation == FieldValidation::Strict => {
+            Err(DecodeError::Strict(vec![error]))
+        }
         (Ok(mut decoded), Some(error)) => {
             decoded.warnings.insert(0, error);
             Ok(decoded)

@@ -12,10 +12,12 @@ pub fn apply(value: &mut Value, schema: SchemaRef<'_>) {
     match value {
         Value::Object(map) => {
             for field in schema.fields() {
-                let Some(default) = field.schema().default().filter(|d| !is_artefact(d, field.schema())) else {
+                let Some(default) = field.schema().default().filter(|d| !is_artefact(d, field.schema()))
+                else {
                     continue;
                 };
-                let absent = map.get(field.name()).is_none_or(|v| v.is_null() && !field.schema().is_nullable());
+                let absent =
+                    map.get(field.name()).is_none_or(|v| v.is_null() && !field.schema().is_nullable());
                 if absent {
                     map.insert(field.name().to_owned(), default.clone());
                 }
@@ -127,7 +129,12 @@ fn is_opaque(schema: SchemaRef<'_>) -> bool {
     matches!(schema.format(), Format::Raw | Format::Fields | Format::Json)
 }
 
-fn drop_undeclared(map: &mut Map<String, Value>, schema: SchemaRef<'_>, path: &str, dropped: &mut Vec<String>) {
+fn drop_undeclared(
+    map: &mut Map<String, Value>,
+    schema: SchemaRef<'_>,
+    path: &str,
+    dropped: &mut Vec<String>,
+) {
     let dot = if path.is_empty() { "" } else { "." };
     map.retain(|key, _| {
         let keep = schema.allows(key);

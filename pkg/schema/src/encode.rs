@@ -25,7 +25,8 @@ pub struct Ordered<'a> {
 
 impl Serialize for Ordered<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Some(schema) = self.schema.filter(|s| matches!(s.kind(), Kind::Object | Kind::Array | Kind::Any)) else {
+        let Some(schema) = self.schema.filter(|s| matches!(s.kind(), Kind::Object | Kind::Array | Kind::Any))
+        else {
             return self.value.serialize(serializer);
         };
         match self.value {

@@ -225,7 +225,12 @@ pub fn update(live: Option<&Value>, new: &mut Value, request: &Request<'_>) {
 /// # Errors
 /// 400 for a configuration of another kind or one with managed fields, 409 with one cause per conflict, 500 with
 /// upstream's text for a configuration that does not fit the schema.
-pub fn apply(live: Option<&Value>, config: &Value, request: &Request<'_>, force: bool) -> Result<Value, ApiError> {
+pub fn apply(
+    live: Option<&Value>,
+    config: &Value,
+    request: &Request<'_>,
+    force: bool,
+) -> Result<Value, ApiError> {
     check_config(config, request)?;
     let empty;
     let live = match live {
@@ -277,7 +282,10 @@ fn check_config(config: &Value, request: &Request<'_>) -> Result<(), ApiError> {
     }
     let (namespace, name) = (meta::namespace(config), meta::name(config));
     let errors = typed::error_text(&errors);
-    Err(failed(format!("failed to create typed patch object ({namespace}/{name}; {}): {errors}", request.gvk)))
+    Err(failed(format!(
+        "failed to create typed patch object ({namespace}/{name}; {}): {errors}",
+        request.gvk
+    )))
 }
 
 /// The merge itself. kubectl may take over what its client-side apply set before, even if others seem to own it.
@@ -337,7 +345,8 @@ fn keep_last_applied(object: &mut Value, config: &Value, request: &Request<'_>) 
     let text = format!("{config}\n");
     let annotations = meta::child_mut(meta::metadata_mut(object), "annotations");
     annotations.insert(LAST_APPLIED.to_owned(), text.into());
-    let size: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    let size: usize =
+        annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
     if size > MAX_ANNOTATIONS {
         annotations.remove(LAST_APPLIED);
     }
@@ -345,7 +354,8 @@ fn keep_last_applied(object: &mut Value, config: &Value, request: &Request<'_>) 
 
 /// Keeps the old record when a write changed nothing but its timestamps, so that it can be dropped as a no-op.
 pub fn keep_timestamps(old: &Value, new: &mut Value) {
-    let (Some(Value::Array(before)), Some(Value::Array(after))) = (managed_list(old), managed_list(new)) else {
+    let (Some(Value::Array(before)), Some(Value::Array(after))) = (managed_list(old), managed_list(new))
+    else {
         return;
     };
     let timeless = |entry: &Value| {
@@ -353,7 +363,8 @@ pub fn keep_timestamps(old: &Value, new: &mut Value) {
         entry.as_object_mut().map(|map| map.remove("time"));
         entry
     };
-    let same_owners = before.len() == after.len() && before.iter().map(timeless).eq(after.iter().map(timeless));
+    let same_owners =
+        before.len() == after.len() && before.iter().map(timeless).eq(after.iter().map(timeless));
     if !same_owners || before == after || without_managed(old) != without_managed(new) {
         return;
     }

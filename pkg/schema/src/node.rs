@@ -18,7 +18,6 @@ pub use handle::{FieldRef, SchemaRef};
 pub(crate) use rules::Logic;
 pub use rules::{Pattern, Rules};
 
-
 /// Index of a node in its [`SchemaSet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u32);
@@ -309,6 +308,8 @@ impl SchemaSet {
 
     pub(crate) fn str(&self, span: Span) -> &str {
         let start = span.start as usize;
-        self.text.get(start..start + usize::from(span.len)).expect("spans come from the builder of the same set")
+        self.text
+            .get(start..start + usize::from(span.len))
+            .expect("spans come from the builder of the same set")
     }
 }

@@ -61,10 +61,11 @@ impl PatchError {
         match self {
             Self::Malformed(_) => ApiError::new(Reason::BadRequest, text),
             // Upstream keeps the details to itself.
-            Self::Unprocessable(_) => {
-                ApiError::new(Reason::Invalid, "the server rejected our request due to an error in our request")
-                    .with_details(StatusDetails::default())
-            }
+            Self::Unprocessable(_) => ApiError::new(
+                Reason::Invalid,
+                "the server rejected our request due to an error in our request",
+            )
+            .with_details(StatusDetails::default()),
             Self::Internal(_) => ApiError::new(Reason::InternalError, text),
             Self::TooManyOperations(_) => {
                 ApiError::new(Reason::RequestEntityTooLarge, format!("Request entity is too large: {text}"))

@@ -8,16 +8,8 @@ use serde_json::Value;
 use crate::node::Format;
 
 /// Nanoseconds per unit of a Go duration.
-const UNITS: [(&str, f64); 8] = [
-    ("ns", 1.0),
-    ("us", 1e3),
-    ("µs", 1e3),
-    ("μs", 1e3),
-    ("ms", 1e6),
-    ("s", 1e9),
-    ("m", 60e9),
-    ("h", 3600e9),
-];
+const UNITS: [(&str, f64); 8] =
+    [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 
 /// The canonical form of a string in `format`; the error is upstream's text.
 pub(crate) fn text(format: Format, text: &str) -> Result<Value, String> {
@@ -36,7 +28,9 @@ pub(crate) fn quantity(text: &str) -> Result<Value, String> {
     if text.is_empty() {
         return Err(QUANTITY_ERROR.to_owned());
     }
-    Quantity::from_str(text).map(|quantity| quantity.to_string().into()).map_err(|_| QUANTITY_ERROR.to_owned())
+    Quantity::from_str(text)
+        .map(|quantity| quantity.to_string().into())
+        .map_err(|_| QUANTITY_ERROR.to_owned())
 }
 
 const QUANTITY_ERROR: &str =
@@ -81,9 +75,9 @@ pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
     }
     let mut total: f64 = 0.0;
     while !rest.is_empty() {
-        let number = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(|| {
-            format!("time: missing unit in duration {text:?}")
-        })?;
+        let number = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(|| format!("time: missing unit in duration {text:?}"))?;
         let (digits, tail) = rest.split_at(number);
         let count: f64 = digits.parse().map_err(|_| invalid())?;
         let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
@@ -140,9 +134,14 @@ mod tests {
 
     #[test]
     fn durations_print_as_go_prints_them() {
-        for (given, canonical) in
-            [("90s", "1m30s"), ("1h", "1h0m0s"), ("1500ms", "1.5s"), ("0", "0s"), ("-2m", "-2m0s"), ("1.5us", "1.5µs")]
-        {
+        for (given, canonical) in [
+            ("90s", "1m30s"),
+            ("1h", "1h0m0s"),
+            ("1500ms", "1.5s"),
+            ("0", "0s"),
+            ("-2m", "-2m0s"),
+            ("1.5us", "1.5µs"),
+        ] {
             assert_eq!(parse_duration(given).map(format_duration).as_deref(), Ok(canonical), "{given}");
         }
         assert!(parse_duration("5").is_err_and(|e| e == "time: missing unit in duration \"5\""));

@@ -8,7 +8,9 @@ use std::sync::LazyLock;
 use copepod_api::ResourceDef;
 use serde_json::Value;
 
-use crate::node::{Builder, Field, Flags, Format, Kind, ListType, Node, NodeId, Omit, PatchStrategy, SchemaSet};
+use crate::node::{
+    Builder, Field, Flags, Format, Kind, ListType, Node, NodeId, Omit, PatchStrategy, SchemaSet,
+};
 
 /// What all nodes of built-in types have in common.
 const TYPED: Flags = Flags { typed: true, ..Flags::NONE };
@@ -157,7 +159,12 @@ impl Loader {
         }
         if let Some(values) = expression.strip_prefix("{}") {
             let additional = Some(self.type_(values, model));
-            return self.builder.intern(Node { kind: Kind::Object, additional, flags: TYPED, ..Node::default() });
+            return self.builder.intern(Node {
+                kind: Kind::Object,
+                additional,
+                flags: TYPED,
+                ..Node::default()
+            });
         }
         if let Some((go, inner)) = expression.split_once('=') {
             let inner = self.type_(inner, model);
@@ -257,7 +264,10 @@ mod tests {
         assert!(rows.len() > 60, "{} rows", rows.len());
         for row in rows {
             assert!(builtin().model(&row.schema).is_some(), "{}", row.schema);
-            assert_eq!(builtin().kind(&row.group, &row.version, &row.kind).and_then(|k| k.model()), Some(&*row.schema));
+            assert_eq!(
+                builtin().kind(&row.group, &row.version, &row.kind).and_then(|k| k.model()),
+                Some(&*row.schema)
+            );
         }
     }
 

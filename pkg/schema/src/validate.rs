@@ -130,14 +130,17 @@ fn number(value: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErro
         && (given > max || (exclusive && given >= max))
     {
         let or_equal = if exclusive { "" } else { " or equal to" };
-        let than = if exclusive { "less than" } else { "less than" };
-        errors.push(invalid(path, value.clone(), &format!("should be {than}{or_equal} {}", bound(max))));
+        errors.push(invalid(path, value.clone(), &format!("should be less than{or_equal} {}", bound(max))));
     }
     if let Some((min, exclusive)) = rules.minimum
         && (given < min || (exclusive && given <= min))
     {
         let or_equal = if exclusive { "" } else { " or equal to" };
-        errors.push(invalid(path, value.clone(), &format!("should be greater than{or_equal} {}", bound(min))));
+        errors.push(invalid(
+            path,
+            value.clone(),
+            &format!("should be greater than{or_equal} {}", bound(min)),
+        ));
     }
     if let Some(factor) = rules.multiple_of.filter(|factor| (given / factor).fract() != 0.0) {
         errors.push(invalid(path, value.clone(), &format!("should be a multiple of {}", bound(factor))));
@@ -169,7 +172,13 @@ fn properties(map: &Map<String, Value>, rules: &Rules, path: &FieldPath, errors:
     errors.extend(too_many(path, map.len(), rules.max_properties));
 }
 
-fn enumeration(value: &Value, schema: SchemaRef<'_>, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+fn enumeration(
+    value: &Value,
+    schema: SchemaRef<'_>,
+    rules: &Rules,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let listed = rules.enumeration.iter().any(|allowed| value_equal(allowed, value));
     if rules.enumeration.is_empty() || listed || (value.is_null() && schema.is_nullable()) {
         return;
@@ -202,7 +211,11 @@ fn junctors(value: &Value, schema: SchemaRef<'_>, rules: &Rules, path: &FieldPat
     let one = results(&rules.logic.one_of);
     let valid = one.iter().filter(|errors| errors.is_empty()).count();
     if !one.is_empty() && valid != 1 {
-        let found = if valid == 0 { "Found none valid".to_owned() } else { format!("Found {valid} valid alternatives") };
+        let found = if valid == 0 {
+            "Found none valid".to_owned()
+        } else {
+            format!("Found {valid} valid alternatives")
+        };
         complain(format!("{name:?} must validate one and only one schema (oneOf). {found}"));
         if valid == 0 {
             details.extend(one.into_iter().min_by_key(Vec::len).unwrap_or_default());
@@ -254,13 +267,16 @@ fn unique_items(list: &[Value], schema: SchemaRef<'_>, path: &FieldPath, errors:
     let identities: Vec<Value> = match schema.list_type() {
         ListType::Set => list.to_vec(),
         ListType::Map => {
-            if let Some((at, item)) = list.iter().enumerate().find(|(_, item)| !item.is_object() && !item.is_null()) {
+            if let Some((at, item)) =
+                list.iter().enumerate().find(|(_, item)| !item.is_object() && !item.is_null())
+            {
                 let why = "must be an object for an array of list-type map";
                 errors.push(FieldError::invalid(&path.index(at), item.clone(), why));
                 return;
             }
             let key = |item: &Value| {
-                let keys = schema.list_keys().filter_map(|key| Some((key.to_owned(), item.get(key)?.clone())));
+                let keys =
+                    schema.list_keys().filter_map(|key| Some((key.to_owned(), item.get(key)?.clone())));
                 Value::Object(keys.collect())
             };
             list.iter().map(key).collect()

@@ -16,7 +16,8 @@ enum Level {
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 
-const UNSUPPORTED: [&str; 6] = ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
+const UNSUPPORTED: [&str; 6] =
+    ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
 /// All violations, sorted as upstream sorts them.
 pub(super) fn check(schema: &Value, path: &FieldPath) -> FieldErrors {
@@ -69,7 +70,10 @@ fn general(schema: &Value, path: &FieldPath, root: bool, errors: &mut FieldError
         }
     }
     if schema.get("items").is_some_and(Value::is_array) {
-        errors.push(FieldError::forbidden(&path.child("items"), "items must be a schema object and not an array"));
+        errors.push(FieldError::forbidden(
+            &path.child("items"),
+            "items must be a schema object and not an array",
+        ));
     }
     if flag(schema, "uniqueItems") {
         let why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
@@ -113,7 +117,8 @@ fn needs_type(schema: &Value, path: &FieldPath, type_: &str, extension: &str, er
 
 /// `x-kubernetes-list-type`, `x-kubernetes-list-map-keys` and `x-kubernetes-map-type`.
 fn merge_types(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
-    let (list_type, map_type) = (text(schema, "x-kubernetes-list-type"), text(schema, "x-kubernetes-map-type"));
+    let (list_type, map_type) =
+        (text(schema, "x-kubernetes-list-type"), text(schema, "x-kubernetes-map-type"));
     needs_type(schema, path, "object", "x-kubernetes-map-type", errors);
     if !matches!(map_type, "" | "atomic" | "granular") {
         let path = path.child("x-kubernetes-map-type");
@@ -182,7 +187,8 @@ fn invariants(schema: &Value, level: Level, path: &FieldPath, errors: &mut Field
     }
     let additional = schema.get("additionalProperties");
     if additional.is_some() && level == Level::Root {
-        errors.push(FieldError::forbidden(&path.child("additionalProperties"), "must not be used at the root"));
+        errors
+            .push(FieldError::forbidden(&path.child("additionalProperties"), "must not be used at the root"));
     }
     if let Some(inner) = additional.filter(|inner| inner.is_object()) {
         invariants(inner, Level::Field, &path.child("additionalProperties"), errors);
@@ -195,7 +201,8 @@ fn invariants(schema: &Value, level: Level, path: &FieldPath, errors: &mut Field
 
 fn position_type(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldErrors) {
     let (type_, path) = (text(schema, "type"), path.child("type"));
-    let free = flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
+    let free =
+        flag(schema, "x-kubernetes-int-or-string") || flag(schema, "x-kubernetes-preserve-unknown-fields");
     if flag(schema, "x-kubernetes-embedded-resource") && type_ != "object" {
         let why = "must be object if x-kubernetes-embedded-resource is true";
         errors.push(match type_ {
@@ -253,12 +260,17 @@ fn metadata(schema: &Value, level: Level, path: &FieldPath, errors: &mut FieldEr
             _ => continue,
         };
         if text(property, "type") != wanted {
-            errors.push(FieldError::invalid(&path.child("type"), text(property, "type"), format!("must be {wanted}")));
+            errors.push(FieldError::invalid(
+                &path.child("type"),
+                text(property, "type"),
+                format!("must be {wanted}"),
+            ));
         }
         if name == "metadata" && level == Level::Root {
             let allowed = |key: &String| matches!(key.as_str(), "type" | "properties" | "description");
             let keys = property.as_object().into_iter().flat_map(|map| map.keys());
-            let inner = properties(property).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
+            let inner =
+                properties(property).all(|(name, _)| matches!(name.as_str(), "name" | "generateName"));
             if !inner || !keys.into_iter().all(allowed) {
                 let why = "must not specify anything other than name and generateName, \
                            but metadata is implicitly specified";
@@ -277,7 +289,9 @@ fn skipped(schema: &Value) -> (bool, bool) {
 }
 
 fn value_validations(schema: &Value, path: &FieldPath, skip: (bool, bool), errors: &mut FieldErrors) {
-    if let Some(why) = Some(text(schema, "pattern")).filter(|p| !p.is_empty()).and_then(|p| Pattern::new(p).error()) {
+    if let Some(why) =
+        Some(text(schema, "pattern")).filter(|p| !p.is_empty()).and_then(|p| Pattern::new(p).error())
+    {
         let why = format!("must be a valid regular expression, but isn't: {why}");
         errors.push(FieldError::invalid(&path.child("pattern"), text(schema, "pattern"), why));
     }
@@ -330,7 +344,13 @@ fn nested(schema: &Value, path: &FieldPath, skip: (bool, bool), errors: &mut Fie
 }
 
 /// Whatever a junctor speaks about must be declared in the structure.
-fn complete(rules: &Value, schema: Option<&Value>, path: &FieldPath, at: &FieldPath, errors: &mut FieldErrors) {
+fn complete(
+    rules: &Value,
+    schema: Option<&Value>,
+    path: &FieldPath,
+    at: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     for (inner_at, inner) in junctors(rules, at) {
         complete_nested(inner, schema, path, &inner_at, errors);
     }
@@ -339,7 +359,13 @@ fn complete(rules: &Value, schema: Option<&Value>, path: &FieldPath, at: &FieldP
     }
 }
 
-fn complete_nested(rules: &Value, schema: Option<&Value>, path: &FieldPath, at: &FieldPath, errors: &mut FieldErrors) {
+fn complete_nested(
+    rules: &Value,
+    schema: Option<&Value>,
+    path: &FieldPath,
+    at: &FieldPath,
+    errors: &mut FieldErrors,
+) {
     let Some(schema) = schema else {
         errors.push(FieldError::required(path, format!("because it is defined in {at}")));
         return;

@@ -97,9 +97,11 @@ fn junctors_are_checked() {
     let errors = |object: Value| validate::validate(&object, root, &FieldPath::root());
     assert!(errors(json!({"spec": {"a": "x"}})).is_empty());
     let both = errors(json!({"spec": {"a": "x", "b": "y"}}));
-    assert!(both[0].to_string().contains(
-        r#""spec" must validate one and only one schema (oneOf). Found 2 valid alternatives"#
-    ));
+    assert!(
+        both[0]
+            .to_string()
+            .contains(r#""spec" must validate one and only one schema (oneOf). Found 2 valid alternatives"#)
+    );
     assert_eq!(errors(json!({"spec": {}})).len(), 2);
 }
 
@@ -124,11 +126,18 @@ fn schemas_must_be_structural() {
          s.properties[b]: Required value: because it is defined in s.anyOf[0].properties[b]"
     );
     assert!(text(json!({"type": "object", "$ref": "x"})).contains("$ref is not supported"));
-    assert!(text(json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}))
-        .contains("must be a valid regular expression"));
-    assert!(text(json!({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "object"},
+    assert!(
+        text(json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}}))
+            .contains("must be a valid regular expression")
+    );
+    assert!(
+        text(json!({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "object"},
         "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}}}))
-        .contains("entries must all be names of item properties"));
-    assert!(text(json!({"type": "object", "properties": {"p": {"x-kubernetes-int-or-string": true,
-        "anyOf": [{"type": "integer"}, {"type": "string"}]}}})).is_empty());
+        .contains("entries must all be names of item properties")
+    );
+    assert!(
+        text(json!({"type": "object", "properties": {"p": {"x-kubernetes-int-or-string": true,
+        "anyOf": [{"type": "integer"}, {"type": "string"}]}}}))
+        .is_empty()
+    );
 }

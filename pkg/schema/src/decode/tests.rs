@@ -18,7 +18,8 @@ fn type_error(kind: &str, body: &str) -> String {
 
 #[test]
 fn unknown_and_duplicate_fields_are_named() {
-    let body = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","foo":1,"labels":{"x":"1","x":"2"}},
+    let body =
+        br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","foo":1,"labels":{"x":"1","x":"2"}},
         "spec":{"containers":[{"name":"c","image":"i","image":"j","bar":{"baz":1}}],"Foo":true}}"#;
     let expected = [
         r#"unknown field "metadata.foo""#,
@@ -103,6 +104,7 @@ fn canonical_form_follows_the_struct_tags() {
             "status": {},
         })
     );
-    let role = decode(b"{}", schema("rbac.authorization.k8s.io/ClusterRole"), FieldValidation::Strict).expect("valid");
+    let role = decode(b"{}", schema("rbac.authorization.k8s.io/ClusterRole"), FieldValidation::Strict)
+        .expect("valid");
     assert_eq!(role.object, json!({"metadata": {}, "rules": null}));
 }

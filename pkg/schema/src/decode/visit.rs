@@ -58,7 +58,10 @@ impl Context {
             format!("json: cannot unmarshal {value} into Go value of type {go_type}")
         } else {
             let path = self.fields.join(".");
-            format!("json: cannot unmarshal {value} into Go struct field {}.{path} of type {go_type}", self.owner)
+            format!(
+                "json: cannot unmarshal {value} into Go struct field {}.{path} of type {go_type}",
+                self.owner
+            )
         });
     }
 
@@ -104,7 +107,8 @@ impl<'s, 'c> Seed<'s, 'c> {
     }
 
     fn is_opaque(&self) -> bool {
-        self.raw || self.schema.is_some_and(|s| matches!(s.format(), Format::Raw | Format::Fields | Format::Json))
+        self.raw
+            || self.schema.is_some_and(|s| matches!(s.format(), Format::Raw | Format::Fields | Format::Json))
     }
 
     /// Records the mismatch of a scalar and yields the zero value, as Go's decoder goes on.
@@ -132,7 +136,9 @@ impl<'s, 'c> Seed<'s, 'c> {
             (_, Format::Raw | Format::Fields | Format::Json) | (Kind::Number, _) => Value::Number(number),
             (_, Format::Quantity) => self.text_of(schema, &number.to_string()),
             (Kind::Integer, _) | (_, Format::IntOrString) if fits => Value::Number(number),
-            (Kind::Integer, _) | (_, Format::IntOrString) => self.scalar_mismatch(&format!("number {number}"), schema),
+            (Kind::Integer, _) | (_, Format::IntOrString) => {
+                self.scalar_mismatch(&format!("number {number}"), schema)
+            }
             (Kind::Any, _) => Value::Number(number),
             _ => self.scalar_mismatch("number", schema),
         }
@@ -141,7 +147,9 @@ impl<'s, 'c> Seed<'s, 'c> {
     fn text(self, text: &str) -> Value {
         let Some(schema) = self.typed() else { return text.into() };
         match (schema.kind(), schema.format()) {
-            (_, Format::Raw | Format::Fields | Format::Json | Format::IntOrString) | (Kind::Any, _) => text.into(),
+            (_, Format::Raw | Format::Fields | Format::Json | Format::IntOrString) | (Kind::Any, _) => {
+                text.into()
+            }
             (Kind::String, Format::None) => text.into(),
             (Kind::String, _) => self.text_of(schema, text),
             _ => self.scalar_mismatch("string", schema),
@@ -197,7 +205,9 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         let number = Number::from_f64(value).ok_or_else(|| E::custom("number out of range"))?;
         let Some(schema) = self.typed() else { return Ok(Value::Number(number)) };
         Ok(match (schema.kind(), schema.format()) {
-            (Kind::Integer, _) | (_, Format::IntOrString) => self.scalar_mismatch(&format!("number {number}"), schema),
+            (Kind::Integer, _) | (_, Format::IntOrString) => {
+                self.scalar_mismatch(&format!("number {number}"), schema)
+            }
             (_, Format::Quantity) => self.text_of(schema, &number.to_string()),
             (Kind::Number | Kind::Any, _) | (_, Format::Raw | Format::Fields) => Value::Number(number),
             _ => self.scalar_mismatch("number", schema),
@@ -210,7 +220,8 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let opaque = self.is_opaque();
-        if let Some(schema) = self.typed().filter(|s| !opaque && !matches!(s.kind(), Kind::Array | Kind::Any)) {
+        if let Some(schema) = self.typed().filter(|s| !opaque && !matches!(s.kind(), Kind::Array | Kind::Any))
+        {
             self.scalar_mismatch("array", schema);
             while items.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(Value::Null);
@@ -221,8 +232,9 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         let context = self.context;
         loop {
             let step = format!("[{}]", list.len());
-            let item = context
-                .below(&step, |context| items.next_element_seed(Seed { schema, raw, context: &mut *context }))?;
+            let item = context.below(&step, |context| {
+                items.next_element_seed(Seed { schema, raw, context: &mut *context })
+            })?;
             match item {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
@@ -235,7 +247,9 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         // A schema position of a CustomResourceDefinition holds a schema when it is an object.
         let alternative = self.schema.filter(|s| s.format() == Format::Json).and_then(SchemaRef::items);
         match self.schema {
-            Some(schema) if !opaque && schema.is_typed() && !matches!(schema.kind(), Kind::Object | Kind::Any) => {
+            Some(schema)
+                if !opaque && schema.is_typed() && !matches!(schema.kind(), Kind::Object | Kind::Any) =>
+            {
                 self.scalar_mismatch("object", schema);
                 skip(entries)
             }

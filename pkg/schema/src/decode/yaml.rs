@@ -20,7 +20,8 @@ impl Yaml {
     #[must_use]
     pub fn strict_error(&self) -> Option<String> {
         let list = self.duplicates.join("\n  ");
-        (!list.is_empty()).then(|| format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {list}"))
+        (!list.is_empty())
+            .then(|| format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {list}"))
     }
 }
 
@@ -92,7 +93,9 @@ impl<'de> Visitor<'de> for Tree<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom(format!("unsupported value: {value}")))
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom(format!("unsupported value: {value}")))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -140,7 +143,10 @@ mod tests {
     #[test]
     fn yaml_reads_as_upstream_reads_it() {
         let parsed = yaml(b"a: 0644\nb: yes\nc: \"1\"\nd: {1: x, true: z}\ne: ~\nf: 1.5\n").expect("valid");
-        assert_eq!(parsed.value, json!({"a": 420, "b": true, "c": "1", "d": {"1": "x", "true": "z"}, "e": null, "f": 1.5}));
+        assert_eq!(
+            parsed.value,
+            json!({"a": 420, "b": true, "c": "1", "d": {"1": "x", "true": "z"}, "e": null, "f": 1.5})
+        );
         assert!(parsed.duplicates.is_empty());
         assert!(yaml(b"a: [").is_err());
     }
@@ -149,9 +155,14 @@ mod tests {
     fn duplicate_keys_name_their_line() {
         let body = b"\napiVersion: v1\nspec:\n  foo: foo1\n  foo: foo2\nx: {a: 1, a: 2}\n";
         let parsed = yaml(body).expect("valid apart from duplicates");
-        assert_eq!(parsed.duplicates, ["line 5: key \"foo\" already set in map", "line 6: key \"a\" already set in map"]);
+        assert_eq!(
+            parsed.duplicates,
+            ["line 5: key \"foo\" already set in map", "line 6: key \"a\" already set in map"]
+        );
         assert_eq!(parsed.value["spec"], json!({"foo": "foo2"}));
-        assert!(parsed.strict_error().is_some_and(|text| text.contains("line 5: key \"foo\" already set in map")));
+        assert!(
+            parsed.strict_error().is_some_and(|text| text.contains("line 5: key \"foo\" already set in map"))
+        );
         assert_eq!(yaml(b"{\"a\":1,\"a\":2}").expect("valid").duplicates.len(), 1);
     }
 }

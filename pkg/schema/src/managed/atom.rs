@@ -156,6 +156,6 @@ fn list(schema: SchemaRef<'_>, keep: bool) -> List<'_> {
 fn map(schema: SchemaRef<'_>, keep: bool) -> MapType<'_> {
     let additional = schema.additional().map(|schema| Type::Node { schema, keep });
     let open = schema.is_open() || keep || !schema.has_fields();
-    let element = additional.or(open.then_some(Type::Deduced));
+    let element = additional.or_else(|| open.then_some(Type::Deduced));
     MapType { atomic: schema.is_atomic_map(), schema: Some(schema), element, keep }
 }

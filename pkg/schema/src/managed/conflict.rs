@@ -7,11 +7,7 @@ use copepod_api::{
 use serde_json::Value;
 
 use super::{
-    FieldSet, LAST_APPLIED, Request,
-    atom::Type,
-    entries::ManagerId,
-    fieldset::path_text,
-    merge, typed,
+    FieldSet, LAST_APPLIED, Request, atom::Type, entries::ManagerId, fieldset::path_text, merge, typed,
     updater::Conflict,
 };
 

@@ -63,7 +63,9 @@ impl Managers {
                 operation,
                 subresource: text("subresource"),
             };
-            let set = set.map_err(|error| format!("error decoding versioned set from {}: error decoding set: {error}", id.manager))?;
+            let set = set.map_err(|error| {
+                format!("error decoding versioned set from {}: error decoding set: {error}", id.manager)
+            })?;
             let time = entry.get("time").and_then(Value::as_str).map(str::to_owned);
             managers.entries.insert(id, Entry { set, api_version, time });
         }
@@ -104,7 +106,8 @@ impl Managers {
 
     /// Merges the oldest updaters of a version into one entry until few enough are left.
     pub(super) fn cap(&mut self) {
-        let mut updaters: Vec<ManagerId> = self.entries.keys().filter(|id| id.operation != "Apply").cloned().collect();
+        let mut updaters: Vec<ManagerId> =
+            self.entries.keys().filter(|id| id.operation != "Apply").cloned().collect();
         let mut count = updaters.len();
         updaters.sort_by_key(|id| (self.entries.get(id).and_then(|entry| entry.time.clone()), id.clone()));
         let mut first_of: BTreeMap<String, ManagerId> = BTreeMap::new();

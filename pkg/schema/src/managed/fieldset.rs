@@ -51,7 +51,9 @@ impl FieldSet {
     #[must_use]
     pub fn has(&self, path: &[PathElement]) -> bool {
         let Some((first, rest)) = path.split_first() else { return false };
-        self.nodes.get(first).is_some_and(|node| if rest.is_empty() { node.member } else { node.children.has(rest) })
+        self.nodes
+            .get(first)
+            .is_some_and(|node| if rest.is_empty() { node.member } else { node.children.has(rest) })
     }
 
     /// Whether there is no path.
@@ -122,9 +124,10 @@ impl FieldSet {
         self.zip(other, |mine, theirs| match theirs {
             None => Some(mine.clone()),
             Some(theirs) if theirs.member => None,
-            Some(theirs) => {
-                Some(Node { member: mine.member, children: mine.children.recursive_difference(&theirs.children) })
-            }
+            Some(theirs) => Some(Node {
+                member: mine.member,
+                children: mine.children.recursive_difference(&theirs.children),
+            }),
         })
     }
 

@@ -31,7 +31,12 @@ fn atoms<'s>(left: Option<&Value>, right: Option<&Value>, type_: Type<'s>) -> (O
     }
 }
 
-fn merge_value(left: Option<&Value>, right: Option<&Value>, type_: Type<'_>, errors: &mut Errors) -> Option<Value> {
+fn merge_value(
+    left: Option<&Value>,
+    right: Option<&Value>,
+    type_: Type<'_>,
+    errors: &mut Errors,
+) -> Option<Value> {
     let (also, atom) = atoms(left, right, type_);
     if let Some(also) = also {
         // The result of the left type is dropped, its errors are not.
@@ -40,7 +45,12 @@ fn merge_value(left: Option<&Value>, right: Option<&Value>, type_: Type<'_>, err
     merge_atom(left, right, atom, errors)
 }
 
-fn merge_atom(left: Option<&Value>, right: Option<&Value>, atom: Atom<'_>, errors: &mut Errors) -> Option<Value> {
+fn merge_atom(
+    left: Option<&Value>,
+    right: Option<&Value>,
+    atom: Atom<'_>,
+    errors: &mut Errors,
+) -> Option<Value> {
     let leaf = || right.or(left).cloned();
     match atom {
         Atom::Scalar(scalar) => {
@@ -70,7 +80,10 @@ fn merge_atom(left: Option<&Value>, right: Option<&Value>, atom: Atom<'_>, error
     }
 }
 
-fn keys<'v>(left: Option<&'v Map<String, Value>>, right: Option<&'v Map<String, Value>>) -> BTreeSet<&'v String> {
+fn keys<'v>(
+    left: Option<&'v Map<String, Value>>,
+    right: Option<&'v Map<String, Value>>,
+) -> BTreeSet<&'v String> {
     left.into_iter().chain(right).flat_map(Map::keys).collect()
 }
 
@@ -100,7 +113,12 @@ struct Indexed<'v> {
     values: BTreeMap<PathElement, Option<&'v Value>>,
 }
 
-fn index_items<'v>(list: &List<'_>, items: &'v [Value], duplicates: bool, errors: &mut Errors) -> Indexed<'v> {
+fn index_items<'v>(
+    list: &List<'_>,
+    items: &'v [Value],
+    duplicates: bool,
+    errors: &mut Errors,
+) -> Indexed<'v> {
     let mut indexed = Indexed { order: Vec::new(), values: BTreeMap::new() };
     for (at, item) in items.iter().enumerate() {
         match item_element(list, item) {

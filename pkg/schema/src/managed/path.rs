@@ -30,7 +30,9 @@ impl PathElement {
     /// Text of another form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (type_, rest) = text.split_once(':').ok_or_else(|| format!("missing colon: {text}"))?;
-        let json = |rest: &str| serde_json::from_str::<Value>(rest).map_err(|error| format!("parsing {rest}: {error}"));
+        let json = |rest: &str| {
+            serde_json::from_str::<Value>(rest).map_err(|error| format!("parsing {rest}: {error}"))
+        };
         match type_ {
             "f" => Ok(Self::field(rest)),
             "k" => match json(rest)? {
@@ -69,7 +71,8 @@ impl fmt::Display for PathElement {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
             Self::Key(fields) => {
-                let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let fields: Vec<String> =
+                    fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 write!(f, "[{}]", fields.join(","))
             }
             Self::Value(value) => write!(f, "[={value}]"),

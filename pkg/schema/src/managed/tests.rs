@@ -64,12 +64,14 @@ fn a_create_is_recorded_as_upstream_records_it() {
     update(None, &mut object, &world.by("kubectl-create", T1));
     assert_eq!(
         object.pointer("/metadata/managedFields"),
-        Some(&json!([{"manager": "kubectl-create", "operation": "Update", "apiVersion": "apps/v1", "time": T1,
+        Some(
+            &json!([{"manager": "kubectl-create", "operation": "Update", "apiVersion": "apps/v1", "time": T1,
             "fieldsType": "FieldsV1", "fieldsV1": {
                 "f:metadata": {"f:labels": {".": {}, "f:app": {}}},
                 "f:spec": {"f:replicas": {}, "f:selector": {},
                     "f:template": {"f:metadata": {"f:labels": {".": {}, "f:app": {}}},
-                        "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}}}}}}}]))
+                        "f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}, "f:resources": {}}}}}}}}])
+        )
     );
 }
 
@@ -79,15 +81,21 @@ fn apply_creates_conflicts_and_forces() {
     let created = apply(None, &deployment(Some(1), "a"), &world.by("one", T1), false).expect("creates");
     assert_eq!(owners(&created), [("one".to_owned(), "Apply".to_owned())]);
     assert_eq!(created.pointer("/spec/template/spec/containers/0/resources"), Some(&json!({})));
-    let refused = apply(Some(&created), &deployment(Some(2), "a"), &world.by("two", T2), false).expect_err("owned");
+    let refused =
+        apply(Some(&created), &deployment(Some(2), "a"), &world.by("two", T2), false).expect_err("owned");
     assert_eq!(refused.code(), 409);
-    assert_eq!(refused.status().message, "Apply failed with 1 conflict: conflict with \"one\": .spec.replicas");
+    assert_eq!(
+        refused.status().message,
+        "Apply failed with 1 conflict: conflict with \"one\": .spec.replicas"
+    );
     let cause = &refused.status().details.as_ref().expect("causes").causes[0];
     assert_eq!((cause.reason.as_str(), cause.field.as_str()), ("FieldManagerConflict", ".spec.replicas"));
-    let forced = apply(Some(&created), &deployment(Some(2), "a"), &world.by("two", T2), true).expect("forced");
+    let forced =
+        apply(Some(&created), &deployment(Some(2), "a"), &world.by("two", T2), true).expect("forced");
     assert_eq!(forced.pointer("/spec/replicas"), Some(&json!(2)));
     assert_eq!(forced.pointer("/metadata/managedFields/0/fieldsV1/f:spec/f:replicas"), None);
-    let both = apply(Some(&created), &deployment(Some(1), "b"), &world.by("two", T2), false).expect_err("image");
+    let both =
+        apply(Some(&created), &deployment(Some(1), "b"), &world.by("two", T2), false).expect_err("image");
     assert!(both.status().message.ends_with(".spec.template.spec.containers[name=\"c\"].image"), "{both}");
 }
 
@@ -96,7 +104,8 @@ fn an_update_conflict_names_version_and_manager() {
     let world = World::deployments();
     let mut live = canonical(deployment(Some(1), "a"), &world);
     update(None, &mut live, &world.by("kubectl-client-side-apply", T1));
-    let refused = apply(Some(&live), &deployment(Some(5), "a"), &world.by("me", T2), false).expect_err("owned");
+    let refused =
+        apply(Some(&live), &deployment(Some(5), "a"), &world.by("me", T2), false).expect_err("owned");
     assert_eq!(
         refused.status().message,
         "Apply failed with 1 conflict: conflict with \"kubectl-client-side-apply\" using apps/v1: .spec.replicas"
@@ -124,7 +133,8 @@ fn applying_the_same_again_changes_nothing() {
     let world = World::deployments();
     let mut created = apply(None, &deployment(Some(3), "a"), &world.by("one", T1), false).expect("creates");
     meta::metadata_mut(&mut created).insert("uid".to_owned(), "u".into());
-    let again = apply(Some(&created), &deployment(Some(3), "a"), &world.by("one", T2), false).expect("applies");
+    let again =
+        apply(Some(&created), &deployment(Some(3), "a"), &world.by("one", T2), false).expect("applies");
     assert_eq!(again, created);
 }
 
@@ -137,14 +147,16 @@ fn untracked_objects_get_an_owner_before_the_first_apply() {
     update(Some(&live), &mut untouched, &world.by("x", T1));
     assert_eq!(untouched, live);
     let applied = apply(Some(&live), &deployment(Some(1), "a"), &world.by("one", T1), false).expect("agrees");
-    let expected = [("one", "Apply"), ("before-first-apply", "Update")].map(|(m, o)| (m.to_owned(), o.to_owned()));
+    let expected =
+        [("one", "Apply"), ("before-first-apply", "Update")].map(|(m, o)| (m.to_owned(), o.to_owned()));
     assert_eq!(owners(&applied), expected);
 }
 
 #[test]
 fn bad_configurations_are_refused() {
     let world = World::deployments();
-    let text = |config: &Value| apply(None, config, &world.by("one", T1), false).expect_err("refused").to_string();
+    let text =
+        |config: &Value| apply(None, config, &world.by("one", T1), false).expect_err("refused").to_string();
     let mut unknown = deployment(None, "a");
     unknown["spec"]["foo"] = json!(1);
     assert!(text(&unknown).contains(

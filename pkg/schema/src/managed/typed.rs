@@ -80,14 +80,17 @@ pub(super) fn item_element(list: &List<'_>, item: &Value) -> Result<PathElement,
 
 pub(super) fn check_scalar(scalar: Scalar, value: Option<&Value>, prefix: &str) -> Option<TypedError> {
     let value = value.filter(|value| !value.is_null())?;
-    let text = |expected: &str| Some(TypedError::new(format!("{prefix}expected {expected}, got {}", go_value(value))));
+    let text = |expected: &str| {
+        Some(TypedError::new(format!("{prefix}expected {expected}, got {}", go_value(value))))
+    };
     match scalar {
         Scalar::Numeric if !value.is_number() => {
             Some(TypedError::new(format!("{prefix}expected numeric (int or float), got {}", go_type(value))))
         }
-        Scalar::String if !value.is_string() => {
-            Some(TypedError::new(format!("{prefix}expected string, got &value.valueUnstructured{{Value:{}}}", go_value(value))))
-        }
+        Scalar::String if !value.is_string() => Some(TypedError::new(format!(
+            "{prefix}expected string, got &value.valueUnstructured{{Value:{}}}",
+            go_value(value)
+        ))),
         Scalar::Boolean if !value.is_boolean() => text("boolean"),
         Scalar::Any if value.is_object() || value.is_array() => text("any scalar"),
         _ => None,
@@ -219,7 +222,10 @@ pub(super) fn remove(value: &Value, type_: Type<'_>, gone: &FieldSet) -> Value {
                     if gone.is_member(&element) {
                         return None;
                     }
-                    Some(gone.below(&element).map_or_else(|| item.clone(), |below| remove(item, list.items, below)))
+                    Some(
+                        gone.below(&element)
+                            .map_or_else(|| item.clone(), |below| remove(item, list.items, below)),
+                    )
                 })
                 .collect();
             if kept.is_empty() { Value::Null } else { Value::Array(kept) }
@@ -233,7 +239,9 @@ pub(super) fn remove(value: &Value, type_: Type<'_>, gone: &FieldSet) -> Value {
                         return None;
                     }
                     let type_ = map.child(key).unwrap_or(Type::Deduced);
-                    let kept = gone.below(&element).map_or_else(|| value.clone(), |below| remove(value, type_, below));
+                    let kept = gone
+                        .below(&element)
+                        .map_or_else(|| value.clone(), |below| remove(value, type_, below));
                     Some((key.clone(), kept))
                 })
                 .collect();

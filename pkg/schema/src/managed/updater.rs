@@ -41,8 +41,9 @@ impl Step<'_> {
     }
 
     fn compare(&self, old: &Value, new: &Value) -> Result<Comparison, Stop> {
-        merge::compare(old, new, self.type_())
-            .map_err(|errors| Stop::Failed(format!("failed to compare objects: {}", typed::error_text(&errors))))
+        merge::compare(old, new, self.type_()).map_err(|errors| {
+            Stop::Failed(format!("failed to compare objects: {}", typed::error_text(&errors)))
+        })
     }
 
     /// The comparison in another version; none when that version is gone.
@@ -52,9 +53,9 @@ impl Step<'_> {
         else {
             return Ok(None);
         };
-        merge::compare(&old, &new, Type::of(schema))
-            .map(Some)
-            .map_err(|errors| Stop::Failed(format!("failed to compare objects: {}", typed::error_text(&errors))))
+        merge::compare(&old, &new, Type::of(schema)).map(Some).map_err(|errors| {
+            Stop::Failed(format!("failed to compare objects: {}", typed::error_text(&errors)))
+        })
     }
 
     /// Takes what changed from all managers but the acting one. Unforced, changes to what others own are conflicts.
@@ -137,7 +138,9 @@ impl Step<'_> {
         force: bool,
     ) -> Result<Value, Stop> {
         let merged = merge::merge(live, config, self.type_())
-            .map_err(|errors| Stop::Failed(format!("failed to merge config: {}", typed::error_text(&errors))))?
+            .map_err(|errors| {
+                Stop::Failed(format!("failed to merge config: {}", typed::error_text(&errors)))
+            })?
             .unwrap_or(Value::Null);
         let last = managers.entries.get(acting).cloned();
         let set = typed::field_set(config, self.type_()).recursive_difference(self.ignored);
@@ -154,12 +157,14 @@ impl Step<'_> {
 
     /// Removes from the merged object what the last configuration set and nobody owns any more.
     fn prune(&self, merged: Value, managers: &Managers, last: &Entry) -> Value {
-        let mut versions: Vec<&str> = managers.entries.values().map(|entry| entry.api_version.as_str()).collect();
+        let mut versions: Vec<&str> =
+            managers.entries.values().map(|entry| entry.api_version.as_str()).collect();
         versions.sort_by_key(|version| (*version != last.api_version, version.to_owned()));
         versions.dedup();
         let Some((merged_then, schema)) = self.at(&merged, &last.api_version) else { return merged };
         let type_ = Type::of(schema);
-        let mut pruned = typed::remove(&merged_then, type_, &typed::with_named_fields(&last.set, Some(type_)));
+        let mut pruned =
+            typed::remove(&merged_then, type_, &typed::with_named_fields(&last.set, Some(type_)));
         for version in versions {
             let owned = managers.entries.values().filter(|entry| entry.api_version == version);
             let owned = owned.fold(FieldSet::default(), |all, entry| all.union(&entry.set));
@@ -175,11 +180,20 @@ impl Step<'_> {
     }
 
     /// The pruned object with what managers at `version` own added back.
-    fn keep_owned(&self, merged: &Value, pruned: Value, owned: &FieldSet, version: &str, base: &str) -> Value {
+    fn keep_owned(
+        &self,
+        merged: &Value,
+        pruned: Value,
+        owned: &FieldSet,
+        version: &str,
+        base: &str,
+    ) -> Value {
         let step = |object: &Value| {
             if version == base { self.at(object, version) } else { self.versions.convert(object, version) }
         };
-        let (Some((merged, schema)), Some((before, _))) = (step(merged), step(&pruned)) else { return pruned };
+        let (Some((merged, schema)), Some((before, _))) = (step(merged), step(&pruned)) else {
+            return pruned;
+        };
         let type_ = Type::of(schema);
         let named = |set: &FieldSet| typed::with_named_fields(set, Some(type_));
         let merged_set = named(&typed::field_set(&merged, type_));

@@ -177,7 +177,8 @@ impl Builder {
                 node.model.len > 0 && !self.shared.contains_key(node)
             })
             .collect();
-        models.sort_by(|a, b| self.set.str(self.set.node(*a).model).cmp(self.set.str(self.set.node(*b).model)));
+        models
+            .sort_by(|a, b| self.set.str(self.set.node(*a).model).cmp(self.set.str(self.set.node(*b).model)));
         self.set.models = models;
         self.set.root = root;
         self.set.nodes.shrink_to_fit();

@@ -78,7 +78,9 @@ impl<'a> SchemaRef<'a> {
             (Kind::Array, Some(items), _) => format!("[]{}", items.go_type()),
             (Kind::Object, _, Some(value)) => format!("map[string]{}", value.go_type()),
             (Kind::Object, ..) => "map[string]interface {}".to_owned(),
-            (Kind::Array | Kind::Any, ..) if self.format() == Format::IntOrString => "intstr.IntOrString".to_owned(),
+            (Kind::Array | Kind::Any, ..) if self.format() == Format::IntOrString => {
+                "intstr.IntOrString".to_owned()
+            }
             (Kind::Array, ..) => "[]interface {}".to_owned(),
             (Kind::Any, ..) => "interface {}".to_owned(),
         }

@@ -31,7 +31,9 @@ fn gvk(row: &ResourceDef, kind: &str) -> Value {
 
 fn object(custom: &Custom<'_>, definitions: &mut Definitions) -> Value {
     let v2 = definitions.dialect == Dialect::V2;
-    let open = custom.schema.is_none_or(|s| v2 && s.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true)));
+    let open = custom
+        .schema
+        .is_none_or(|s| v2 && s.get("x-kubernetes-preserve-unknown-fields") == Some(&json!(true)));
     let mut schema = match custom.schema {
         Some(schema) if !open => schema.clone(),
         _ => json!({"type": "object"}),
@@ -142,8 +144,12 @@ fn to_v2(schema: &mut Value) {
     }
     let nullable = |part: &Value| part.get("nullable") == Some(&Value::Bool(true));
     let properties = map.get("properties").and_then(Value::as_object);
-    let free: Vec<String> =
-        properties.into_iter().flatten().filter(|(_, part)| nullable(part)).map(|(name, _)| name.clone()).collect();
+    let free: Vec<String> = properties
+        .into_iter()
+        .flatten()
+        .filter(|(_, part)| nullable(part))
+        .map(|(name, _)| name.clone())
+        .collect();
     let values_free = map.get("additionalProperties").is_some_and(nullable);
     if let Some(Value::Array(required)) = map.get_mut("required") {
         required.retain(|name| !values_free && !free.iter().any(|f| name == f));

@@ -128,7 +128,8 @@ impl Definitions {
             put("map-type", "granular".into());
         }
         let strategy = schema.patch_strategy();
-        let words = [(strategy.merge, "merge"), (strategy.retain_keys, "retainKeys"), (strategy.replace, "replace")];
+        let words =
+            [(strategy.merge, "merge"), (strategy.retain_keys, "retainKeys"), (strategy.replace, "replace")];
         let words: Vec<&str> = words.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
         if !words.is_empty() {
             put("patch-strategy", words.join(",").into());
@@ -199,7 +200,9 @@ fn special(schema: SchemaRef<'_>) -> Option<String> {
         Format::IntOrString => "io.k8s.apimachinery.pkg.util.intstr.IntOrString".to_owned(),
         Format::Raw => "io.k8s.apimachinery.pkg.runtime.RawExtension".to_owned(),
         // A schema or something else in its place: a definition of that name.
-        Format::Json if schema.items().is_some() => format!("{CRD}.{}", schema.go_type().trim_start_matches("v1.")),
+        Format::Json if schema.items().is_some() => {
+            format!("{CRD}.{}", schema.go_type().trim_start_matches("v1."))
+        }
         Format::Json => format!("{CRD}.JSON"),
         _ => return None,
     })

@@ -22,7 +22,8 @@ const LIST: [(&str, &str); 10] = [
     ("timeoutSeconds", "integer"),
     ("watch", "boolean"),
 ];
-const WRITE: [(&str, &str); 3] = [("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
+const WRITE: [(&str, &str); 3] =
+    [("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
 const DELETE: [(&str, &str); 5] = [
     ("dryRun", "string"),
     ("gracePeriodSeconds", "integer"),
@@ -71,7 +72,14 @@ pub(super) fn add(row: &ResourceDef, definitions: &mut Definitions, paths: &mut 
         let everywhere = format!("{root}/{}", row.plural);
         let listing = Verbs(vec![Verb::List]);
         let own = [Verb::List];
-        operations(&everywhere, row, (&listing, &own), (&gvk, &row.schema, &list, "ForAllNamespaces"), definitions, paths);
+        operations(
+            &everywhere,
+            row,
+            (&listing, &own),
+            (&gvk, &row.schema, &list, "ForAllNamespaces"),
+            definitions,
+            paths,
+        );
     }
     let single = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
     let item = format!("{collection}/{{name}}");
@@ -82,7 +90,14 @@ pub(super) fn add(row: &ResourceDef, definitions: &mut Definitions, paths: &mut 
         let verbs = [Verb::Get, Verb::Update, Verb::Patch, Verb::Create];
         let path = format!("{item}/{}", subresource.name);
         let suffix = capitalized(&subresource.name);
-        operations(&path, row, (&subresource.verbs, &verbs), (&kind, &model, &list, &suffix), definitions, paths);
+        operations(
+            &path,
+            row,
+            (&subresource.verbs, &verbs),
+            (&kind, &model, &list, &suffix),
+            definitions,
+            paths,
+        );
     }
 }
 
@@ -160,7 +175,9 @@ fn plan(verb: Verb) -> Plan {
     match verb {
         Verb::Create => ("post", "post", "create", WRITE.to_vec()),
         Verb::Update => ("put", "put", "replace", WRITE.to_vec()),
-        Verb::Patch => ("patch", "patch", "patch", WRITE.iter().copied().chain([("force", "boolean")]).collect()),
+        Verb::Patch => {
+            ("patch", "patch", "patch", WRITE.iter().copied().chain([("force", "boolean")]).collect())
+        }
         Verb::Get | Verb::Watch => ("get", "get", "read", Vec::new()),
         Verb::List => ("get", "list", "list", LIST.to_vec()),
         Verb::Delete => ("delete", "delete", "delete", DELETE.to_vec()),

@@ -35,8 +35,15 @@ fn apps_has_deployments_and_everything_they_refer_to() {
         .pointer("/paths/~1apis~1apps~1v1~1namespaces~1{namespace}~1deployments~1{name}/patch")
         .expect("served");
     assert_eq!(patch["operationId"], "patchAppsV1NamespacedDeployment");
-    assert!(patch["parameters"].as_array().is_some_and(|list| list.iter().any(|p| p["name"] == "fieldValidation")));
-    assert_eq!(patch["x-kubernetes-group-version-kind"], json!({"group": "apps", "version": "v1", "kind": "Deployment"}));
+    assert!(
+        patch["parameters"]
+            .as_array()
+            .is_some_and(|list| list.iter().any(|p| p["name"] == "fieldValidation"))
+    );
+    assert_eq!(
+        patch["x-kubernetes-group-version-kind"],
+        json!({"group": "apps", "version": "v1", "kind": "Deployment"})
+    );
 }
 
 #[test]
@@ -49,12 +56,21 @@ fn custom_resources_are_published() {
     let sources = Sources { rows: &[], custom: &custom, version: "v1.37.2" };
     let definition = &v2(&sources)["definitions"]["com.example.stable.v1.Widget"];
     assert_eq!(definition["description"], "A widget.");
-    assert_eq!(definition["properties"]["metadata"]["$ref"], "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    assert_eq!(
+        definition["properties"]["metadata"]["$ref"],
+        "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+    );
     assert_eq!(definition["properties"]["spec"], json!({"type": "object", "properties": {"n": {}}}));
     assert_eq!(definition["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
     let document = v3(&sources);
-    assert_eq!(document["components"]["schemas"]["com.example.stable.v1.Widget"]["properties"]["spec"], schema["properties"]["spec"]);
-    assert!(document["paths"]["/apis/stable.example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"].is_object());
+    assert_eq!(
+        document["components"]["schemas"]["com.example.stable.v1.Widget"]["properties"]["spec"],
+        schema["properties"]["spec"]
+    );
+    assert!(
+        document["paths"]["/apis/stable.example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
+            .is_object()
+    );
     assert!(document["paths"]["/apis/stable.example.com/v1/widgets"]["get"].is_object());
     let other = json!({"type": "object"});
     let changed = [Custom { row: &row, schema: Some(&other) }];
@@ -65,5 +81,8 @@ fn custom_resources_are_published() {
 fn the_index_names_documents_by_hash() {
     assert_eq!(path("", "v1"), "api/v1");
     let index = index([(path("apps", "v1"), "AB".to_owned())]);
-    assert_eq!(index, json!({"paths": {"apis/apps/v1": {"serverRelativeURL": "/openapi/v3/apis/apps/v1?hash=AB"}}}));
+    assert_eq!(
+        index,
+        json!({"paths": {"apis/apps/v1": {"serverRelativeURL": "/openapi/v3/apis/apps/v1?hash=AB"}}})
+    );
 }

@@ -44,9 +44,8 @@ pub fn json(object: &mut Value, body: &[u8]) -> Result<(), PatchError> {
 }
 
 pub(super) fn operations(body: &[u8]) -> Result<Vec<Operation>, PatchError> {
-    let (value, _) = decode::untyped(body).map_err(|text| {
-        PatchError::Malformed(format!("error decoding patch: {text}"))
-    })?;
+    let (value, _) = decode::untyped(body)
+        .map_err(|text| PatchError::Malformed(format!("error decoding patch: {text}")))?;
     if !value.is_array() {
         return Err(PatchError::Malformed(format!(
             "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
@@ -70,7 +69,8 @@ pub(super) fn complaints(body: &[u8], validation: FieldValidation) -> Vec<String
     let known = ["op", "path", "from", "value"];
     let unknown = operations.iter().enumerate().flat_map(|(at, operation)| {
         let keys = operation.as_object().into_iter().flat_map(Map::keys);
-        keys.filter(|key| !known.contains(&key.as_str())).map(move |key| format!("unknown field \"[{at}].{key}\""))
+        keys.filter(|key| !known.contains(&key.as_str()))
+            .map(move |key| format!("unknown field \"[{at}].{key}\""))
     });
     duplicates.into_iter().chain(unknown).map(|text| format!("json patch {text}")).collect()
 }
@@ -97,8 +97,9 @@ fn step(doc: &mut Value, operation: &Operation, copied: &mut usize) -> Result<()
         "test" => test(doc, path, operation.value.as_ref()),
         "move" => {
             let from = from.ok_or_else(|| format!("move operation failed to decode from: {NO_FIELD}"))?;
-            let (parent, key) =
-                find(doc, from).ok_or_else(|| format!("move operation does not apply: doc is missing from path: {from}: {MISSING}"))?;
+            let (parent, key) = find(doc, from).ok_or_else(|| {
+                format!("move operation does not apply: doc is missing from path: {from}: {MISSING}")
+            })?;
             let failed = |error| format!("error in move for path: '{key}': {error}");
             let value = get(parent, &key).map_err(failed)?.cloned();
             take(parent, &key).map_err(failed)?;
@@ -106,9 +107,11 @@ fn step(doc: &mut Value, operation: &Operation, copied: &mut usize) -> Result<()
         }
         "copy" => {
             let from = from.ok_or_else(|| format!("copy operation failed to decode from: {NO_FIELD}"))?;
-            let (parent, key) =
-                find(doc, from).ok_or_else(|| format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}"))?;
-            let value = get(parent, &key).map_err(|error| format!("error in copy for from: '{from}': {error}"))?;
+            let (parent, key) = find(doc, from).ok_or_else(|| {
+                format!("copy operation does not apply: doc is missing from path: {from}: {MISSING}")
+            })?;
+            let value =
+                get(parent, &key).map_err(|error| format!("error in copy for from: '{from}': {error}"))?;
             let value = value.cloned().unwrap_or_default();
             *copied += value.to_string().len();
             if *copied > MAX_COPY_BYTES {
@@ -127,13 +130,15 @@ fn add(doc: &mut Value, path: Option<&str>, value: Option<Value>) -> Result<(), 
     let path = path.ok_or_else(|| format!("add operation failed to decode path: {MISSING}"))?;
     let (parent, key) = find(doc, path)
         .ok_or_else(|| format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}"))?;
-    insert(parent, &key, value.unwrap_or_default()).map_err(|error| format!("error in add for path: '{path}': {error}"))
+    insert(parent, &key, value.unwrap_or_default())
+        .map_err(|error| format!("error in add for path: '{path}': {error}"))
 }
 
 fn remove(doc: &mut Value, path: Option<&str>) -> Result<(), String> {
     let path = path.ok_or_else(|| format!("remove operation failed to decode path: {MISSING}"))?;
-    let (parent, key) = find(doc, path)
-        .ok_or_else(|| format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}"))?;
+    let (parent, key) = find(doc, path).ok_or_else(|| {
+        format!("remove operation does not apply: doc is missing path: \"{path}\": {MISSING}")
+    })?;
     take(parent, &key).map_err(|error| format!("error in remove for path: '{path}': {error}"))
 }
 
@@ -171,8 +176,8 @@ fn test(doc: &mut Value, path: Option<&str>, value: Option<&Value>) -> Result<()
     if path.is_empty() {
         return if doc == wanted { Ok(()) } else { Err(failed()) };
     }
-    let (parent, key) =
-        find(doc, path).ok_or_else(|| format!("test operation does not apply: is missing path: {path}: {MISSING}"))?;
+    let (parent, key) = find(doc, path)
+        .ok_or_else(|| format!("test operation does not apply: is missing path: {path}: {MISSING}"))?;
     let found = get(parent, &key).map_err(|error| format!("error in test for path: '{path}': {error}"))?;
     if found.unwrap_or(&Value::Null) == wanted { Ok(()) } else { Err(failed()) }
 }
@@ -180,8 +185,9 @@ fn test(doc: &mut Value, path: Option<&str>, value: Option<&Value>) -> Result<()
 /// The second half of move and copy.
 fn put(doc: &mut Value, op: &str, path: Option<&str>, value: Value, failure: &str) -> Result<(), String> {
     let path = path.ok_or_else(|| format!("{op} operation failed to decode path: {NO_FIELD}"))?;
-    let (parent, key) = find(doc, path)
-        .ok_or_else(|| format!("{op} operation does not apply: doc is missing destination path: {path}: {MISSING}"))?;
+    let (parent, key) = find(doc, path).ok_or_else(|| {
+        format!("{op} operation does not apply: doc is missing destination path: {path}: {MISSING}")
+    })?;
     insert(parent, &key, value).map_err(|error| match op {
         "move" => format!("{failure}: '{path}': {error}"),
         _ => format!("{failure}: {error}"),
@@ -216,7 +222,9 @@ fn index(key: &str, len: usize) -> Result<usize, String> {
     let given = number(key)?;
     let from_end = i64::try_from(len).unwrap_or(i64::MAX) + given;
     let at = if given < 0 { usize::try_from(from_end) } else { usize::try_from(given) };
-    at.ok().filter(|at| *at < len).ok_or_else(|| format!("Unable to access invalid index: {given}: invalid index referenced"))
+    at.ok()
+        .filter(|at| *at < len)
+        .ok_or_else(|| format!("Unable to access invalid index: {given}: invalid index referenced"))
 }
 
 /// A missing member of an object is not an error here.
@@ -235,7 +243,9 @@ fn insert(container: &mut Value, key: &str, value: Value) -> Result<(), String> 
         Value::Array(list) if key == "-" => list.push(value),
         Value::Array(list) => {
             if number(key).is_err() {
-                return Err(format!("value was not a proper array index: '{key}': strconv.Atoi: parsing {key:?}: invalid syntax"));
+                return Err(format!(
+                    "value was not a proper array index: '{key}': strconv.Atoi: parsing {key:?}: invalid syntax"
+                ));
             }
             let at = index(key, list.len() + 1)?;
             list.insert(at, value);
@@ -247,9 +257,10 @@ fn insert(container: &mut Value, key: &str, value: Value) -> Result<(), String> 
 
 fn take(container: &mut Value, key: &str) -> Result<(), String> {
     match container {
-        Value::Object(map) => {
-            map.remove(key).map(drop).ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}"))
-        }
+        Value::Object(map) => map
+            .remove(key)
+            .map(drop)
+            .ok_or_else(|| format!("Unable to remove nonexistent key: {key}: {MISSING}")),
         Value::Array(list) => {
             let at = index(key, list.len())?;
             list.remove(at);

@@ -58,7 +58,8 @@ pub(super) fn arrange(
 ) -> Result<Vec<Value>, PatchError> {
     if let Some(key) = key {
         let lists = [merged.as_slice(), named, patch_order];
-        let keyless = lists.into_iter().flatten().filter_map(Value::as_object).find(|item| !item.contains_key(key));
+        let keyless =
+            lists.into_iter().flatten().filter_map(Value::as_object).find(|item| !item.contains_key(key));
         if let Some(item) = keyless {
             return Err(no_merge_key(item, key));
         }
@@ -142,7 +143,8 @@ pub(crate) fn go_text(value: &Value) -> String {
             format!("[{}]", items.join(" "))
         }
         Value::Object(map) => {
-            let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", go_text(value))).collect();
+            let entries: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key}:{}", go_text(value))).collect();
             format!("map[{}]", entries.join(" "))
         }
         other => other.to_string(),

@@ -138,7 +138,10 @@ fn ordered_lists(original: &mut Object, patch: &mut Object, schema: Option<Schem
     for directive in directives {
         let malformed = || PatchError::Malformed("invalid patch format of setElementOrder list".to_owned());
         let wanted = list(patch.remove(&directive))?.unwrap_or_default();
-        let field = directive.strip_prefix(ORDER_LIST).and_then(|rest| rest.strip_prefix('/')).ok_or_else(malformed)?;
+        let field = directive
+            .strip_prefix(ORDER_LIST)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .ok_or_else(malformed)?;
         let old = list(original.get(field).cloned())?;
         let new = list(patch.get(field).cloned())?;
         let node = list_schema(schema, field)?;
@@ -166,7 +169,8 @@ fn ordered_lists(original: &mut Object, patch: &mut Object, schema: Option<Schem
 /// take the places of deleted ones in the old list, which then serves as the order. Clients see that order.
 fn server_order(old: &[Value], new: &[Value], key: Option<&str>) -> Vec<Value> {
     let Some(key) = key else { return old.to_vec() };
-    let (deleted, added): (Vec<&Value>, Vec<&Value>) = new.iter().partition(|item| item.get(DIRECTIVE).is_some());
+    let (deleted, added): (Vec<&Value>, Vec<&Value>) =
+        new.iter().partition(|item| item.get(DIRECTIVE).is_some());
     let same = |a: &Value, b: &Value| a.get(key) == b.get(key);
     let kept = old.iter().filter(|item| !deleted.iter().any(|gone| same(gone, item)));
     let added = added.into_iter().filter(|item| !old.iter().any(|known| same(known, item)));
@@ -226,7 +230,11 @@ fn merge_list(
 }
 
 /// Takes `$patch` items out of a patch list: deletions act on the original, a replacement empties it.
-fn list_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Result<(Vec<Value>, Vec<Value>)> {
+fn list_directives(
+    mut original: Vec<Value>,
+    patch: Vec<Value>,
+    key: &str,
+) -> Result<(Vec<Value>, Vec<Value>)> {
     let mut plain = Vec::new();
     let mut replace = false;
     for item in patch {
@@ -239,7 +247,9 @@ fn list_directives(mut original: Vec<Value>, patch: Vec<Value>, key: &str) -> Re
                 original.retain(|old| old.get(key) != Some(value));
             }
             Some(Some("merge")) => {
-                return Err(PatchError::Internal("merging lists cannot yet be specified in the patch".to_owned()));
+                return Err(PatchError::Internal(
+                    "merging lists cannot yet be specified in the patch".to_owned(),
+                ));
             }
             Some(_) => return Err(bad_directive(&map[DIRECTIVE].clone(), map)),
         }

@@ -55,7 +55,8 @@ fn bad_patches_are_refused() {
     );
     let order = json!({"spec": {"$setElementOrder/containers": "x"}});
     assert!(strategic(&live, &order, pod()).is_err());
-    let error = apply(PatchType::Merge, &live, b"[]", pod(), FieldValidation::Warn).expect_err("not an object");
+    let error =
+        apply(PatchType::Merge, &live, b"[]", pod(), FieldValidation::Warn).expect_err("not an object");
     assert!(error.is(Reason::BadRequest), "{error}");
     let error = apply(PatchType::Merge, &live, br#"{"spec":{"containers":1}}"#, pod(), FieldValidation::Warn);
     assert_eq!(error.expect_err("wrong type").code(), 422);
@@ -72,10 +73,19 @@ fn json_patch_acts_and_fails_as_upstream_does() {
     json(&mut doc, patch).expect("applies");
     assert_eq!(doc, json!({"a": [2, 3], "b": {}, "d": 1, "e/f": 3, "new": null}));
     for (patch, text) in [
-        (r#"[{"op":"remove","path":"/zzz"}]"#, "error in remove for path: '/zzz': Unable to remove nonexistent key: zzz: missing value"),
+        (
+            r#"[{"op":"remove","path":"/zzz"}]"#,
+            "error in remove for path: '/zzz': Unable to remove nonexistent key: zzz: missing value",
+        ),
         (r#"[{"op":"test","path":"/d","value":2}]"#, "testing value /d failed: test failed"),
-        (r#"[{"op":"add","path":"/x/y","value":2}]"#, "add operation does not apply: doc is missing path: \"/x/y\": missing value"),
-        (r#"[{"op":"add","path":"/a/7","value":2}]"#, "error in add for path: '/a/7': Unable to access invalid index: 7: invalid index referenced"),
+        (
+            r#"[{"op":"add","path":"/x/y","value":2}]"#,
+            "add operation does not apply: doc is missing path: \"/x/y\": missing value",
+        ),
+        (
+            r#"[{"op":"add","path":"/a/7","value":2}]"#,
+            "error in add for path: '/a/7': Unable to access invalid index: 7: invalid index referenced",
+        ),
     ] {
         let before = doc.clone();
         assert_eq!(json(&mut doc, patch.as_bytes()), Err(PatchError::Unprocessable(text.to_owned())));
@@ -88,7 +98,11 @@ fn json_patch_acts_and_fails_as_upstream_does() {
 
 /// Trees without nulls, as stored objects are.
 fn tree() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![any::<bool>().prop_map(Value::from), any::<i32>().prop_map(Value::from), "[a-c]{0,2}".prop_map(Value::from)];
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "[a-c]{0,2}".prop_map(Value::from)
+    ];
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
             proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

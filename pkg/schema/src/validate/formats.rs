@@ -9,8 +9,25 @@ use crate::{node::Format, scalar};
 
 /// Formats of strings that are checked; all others are documentation.
 const CHECKED: [&str; 19] = [
-    "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5", "byte", "date",
-    "duration", "datetime", "hexcolor", "ssn", "k8sshortname", "k8slongname",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "byte",
+    "date",
+    "duration",
+    "datetime",
+    "hexcolor",
+    "ssn",
+    "k8sshortname",
+    "k8slongname",
 ];
 
 /// The format to check for a type, if it is one that is checked. Hyphens do not count.
@@ -61,7 +78,9 @@ fn is_absolute(text: &str) -> bool {
     text.split_once(':').is_some_and(|(scheme, rest)| {
         let mut chars = scheme.chars();
         let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic());
-        first && chars.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) && !rest.contains(char::is_whitespace)
+        first
+            && chars.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+            && !rest.contains(char::is_whitespace)
     })
 }
 

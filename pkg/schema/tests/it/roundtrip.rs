@@ -24,7 +24,10 @@ fn every_kind_filled_in_every_field_round_trips() {
     let (mut tested, mut failed) = (0, Vec::new());
     for entry in fs::read_dir(&dir).expect("listed") {
         let path = entry.expect("listed").path();
-        let Some(name) = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".json")) else { continue };
+        let Some(name) = path.file_name().and_then(|n| n.to_str()).and_then(|n| n.strip_suffix(".json"))
+        else {
+            continue;
+        };
         let parts: Vec<&str> = name.split('.').collect();
         let [group @ .., version, kind] = parts.as_slice() else { continue };
         let group = group.join(".");
@@ -48,15 +51,26 @@ fn every_kind_filled_in_every_field_round_trips() {
 
 /// Types that no API serves by itself, or groups that are off.
 fn unserved(name: &str) -> bool {
-    ["apidiscovery.", "imagepolicy.", "admission.", "core.v1.SerializedReference", "core.v1.RangeAllocation", "core.v1.PodStatusResult"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    [
+        "apidiscovery.",
+        "imagepolicy.",
+        "admission.",
+        "core.v1.SerializedReference",
+        "core.v1.RangeAllocation",
+        "core.v1.PodStatusResult",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
         || name.ends_with("Options")
         || name.ends_with("WatchEvent")
 }
 
 fn difference(name: &str, ours: &str, theirs: &str) -> String {
-    let at = ours.bytes().zip(theirs.bytes()).position(|(a, b)| a != b).unwrap_or(ours.len().min(theirs.len()));
+    let at = ours
+        .bytes()
+        .zip(theirs.bytes())
+        .position(|(a, b)| a != b)
+        .unwrap_or_else(|| ours.len().min(theirs.len()));
     let around = |text: &str| -> String { text.chars().skip(at.saturating_sub(60)).take(120).collect() };
     format!("{name}:\n  ours   …{}\n  theirs …{}", around(ours), around(theirs))
 }
