@@ -4,7 +4,7 @@
 //! docker archive at once, so that `ctr images import`, `docker load` and our own importer all read it. The archive is a
 //! function of the recipe and the files named there: no time stamp, owner or order of a directory listing enters it.
 //!
-//! [`Archive`] reads such files back, and with the feature `containerd` (on by default) [`Importer`] puts their blobs
+//! [`Archive`] reads such files back, and with the feature `containerd` [`Importer`] puts their blobs
 //! into containerd's content store, names the images and pins them, so that no garbage collection removes what the node
 //! cannot fetch again. Layers are not compressed: the bundle as a whole is, and an import then costs no unpacking twice.
 
