@@ -9,6 +9,7 @@
 //! tested; writing is atomic.
 
 pub mod addons;
+pub mod cni;
 pub mod containerd;
 mod error;
 pub mod kubeconfig;

@@ -46,6 +46,9 @@ pub fn ensure(node: &Node, now: Timestamp) -> Result<(Authorities, Vec<&'static 
             issued.push(stem);
         }
     }
+    if authorities.cluster.ensure_leaf(&node.layout.kubelet().join("pki/kubelet"), &kubelet_leaf(node), now)? {
+        issued.push("kubelet");
+    }
     ensure_signing_key(&dir)?;
     Ok((authorities, issued))
 }
@@ -68,6 +71,15 @@ fn leaves<'a>(node: &Node, a: &'a Authorities) -> Vec<(&'static str, &'a Authori
         ("etcd/healthcheck-client", &a.etcd, Leaf::client("kube-etcd-healthcheck-client", None)),
         ("apiserver-etcd-client", &a.etcd, Leaf::client("kube-apiserver-etcd-client", None)),
     ]
+}
+
+/// The kubelet's serving certificate; upstream's names for the user and group of a node.
+fn kubelet_leaf(node: &Node) -> Leaf {
+    let name = &node.config.node_name;
+    let ips = node.config.node_ips.iter().copied().collect();
+    let mut leaf = Leaf::server(&format!("system:node:{name}"), BTreeSet::from([name.clone()]), ips);
+    leaf.organization = Some("system:nodes".to_owned());
+    leaf
 }
 
 /// Every name and address that clients may use for the API server.
@@ -125,7 +137,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let now = "2026-11-30T12:00:00Z".parse().unwrap();
         let (_, issued) = ensure(&node(root.path()), now).unwrap();
-        assert_eq!(issued.len(), 7);
+        assert_eq!(issued.len(), 8);
         for file in ["ca.crt", "front-proxy-ca.key", "etcd/ca.crt", "etcd/healthcheck-client.key", "sa.pub"] {
             assert!(root.path().join("etc/kubernetes/pki").join(file).exists(), "{file}");
         }
@@ -135,7 +147,7 @@ mod tests {
         let mut moved = node(root.path());
         moved.config.node_ips = vec!["192.168.9.3".parse().unwrap()];
         let (_, issued) = ensure(&moved, now).unwrap();
-        assert_eq!(issued, ["apiserver", "etcd/server", "etcd/peer"], "a new address reissues servers only");
+        assert_eq!(issued, ["apiserver", "etcd/server", "etcd/peer", "kubelet"], "a new address reissues servers only");
         assert_eq!(std::fs::read(root.path().join("var/lib/copepod/pki/ca.crt")).unwrap(), ca);
     }
 }

@@ -111,10 +111,10 @@ impl Layout {
         self.at("etc/copepod/registry")
     }
 
-    /// `/run/copepod/ipam.sock`: where the CNI plugin asks for addresses.
+    /// `/run/copepod/cni.sock`: where the CNI plugin asks for addresses.
     #[must_use]
     pub fn ipam_socket(&self) -> PathBuf {
-        self.run().join("ipam.sock")
+        self.run().join("cni.sock")
     }
 
     /// `/var/lib/copepod/node`: node-local state (addresses, checkpoints).
