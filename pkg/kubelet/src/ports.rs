@@ -101,3 +101,33 @@ pub trait NodeView: Send + Sync + 'static {
     /// Whether the sync loop is alive (`syncloop` check of healthz).
     fn healthy(&self) -> Result<(), String>;
 }
+
+/// Weight of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// All is well.
+    Normal,
+    /// Something needs attention.
+    Warning,
+}
+
+impl EventKind {
+    /// The word in the object.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// Where events about pods and the node go. Never blocks; without an API server they are logged.
+pub trait EventSink: Send + Sync + 'static {
+    /// An event about a pod, or about the part of it that `field_path` names
+    /// (`spec.containers{web}`).
+    fn pod_event(&self, pod: &Pod, field_path: Option<String>, kind: EventKind, reason: &str, message: &str);
+
+    /// An event about the node.
+    fn node_event(&self, kind: EventKind, reason: &str, message: &str);
+}

@@ -104,3 +104,11 @@ impl PullSecrets for ApiObjects {
         })
     }
 }
+
+impl PullSecrets for crate::objects::NoObjects {
+    fn resolve<'a>(&'a self, pod: &'a Pod) -> BoxFuture<'a, (Vec<serde_json::Value>, Vec<String>)> {
+        let references = pod.spec.iter().flat_map(|s| s.image_pull_secrets.iter().flatten());
+        let missing = references.map(|r| r.name.clone()).collect();
+        Box::pin(async move { (Vec::new(), missing) })
+    }
+}

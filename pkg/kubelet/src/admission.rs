@@ -1,0 +1,213 @@
+//! What this node refuses: pods the scheduler could not have meant for it.
+
+use std::collections::BTreeMap;
+
+use copepod_api::Quantity;
+use k8s_openapi::api::core::v1::{Pod, Toleration};
+use parking_lot::RwLock;
+
+use crate::pod::resources::pod_request;
+use crate::pod::{PodExt, is_sidecar};
+use crate::status::phase::is_terminal;
+use crate::types::PodRef;
+
+/// What the rules compare pods with.
+#[derive(Debug, Clone, Default)]
+pub struct NodeFacts {
+    /// The node's labels.
+    pub labels: BTreeMap<String, String>,
+    /// What pods may request together.
+    pub allocatable: BTreeMap<String, Quantity>,
+    /// NoExecute taints, as (key, value, effect).
+    pub taints: Vec<(String, String, String)>,
+}
+
+/// The rules.
+#[derive(Debug, Default)]
+pub struct Admission {
+    facts: RwLock<NodeFacts>,
+}
+
+impl Admission {
+    /// Takes over what the node is now.
+    pub fn set_facts(&self, facts: NodeFacts) {
+        *self.facts.write() = facts;
+    }
+
+    /// Why `pod` is refused beside `others`: reason and message of its Failed status.
+    #[must_use]
+    pub fn refuse(&self, pod: &Pod, others: &[PodRef]) -> Option<(&'static str, String)> {
+        let facts = self.facts.read();
+        if facts.allocatable.is_empty() {
+            // Nothing is known yet: the scheduler's word counts.
+            return None;
+        }
+        let living: Vec<_> =
+            others.iter().filter(|p| p.uid() != pod.uid() && !is_terminal(p.phase()) && !p.is_deleted()).collect();
+        refuse_resources(&facts, pod, &living)
+            .or_else(|| refuse_selector(&facts, pod))
+            .or_else(|| refuse_ports(pod, &living))
+            .or_else(|| refuse_taints(&facts, pod))
+            .or_else(|| refuse_os(pod))
+    }
+}
+
+fn refuse_resources(facts: &NodeFacts, pod: &Pod, others: &[&PodRef]) -> Option<(&'static str, String)> {
+    let count = facts.allocatable.get("pods").copied().unwrap_or_default();
+    let running = i64::try_from(others.len()).unwrap_or(i64::MAX);
+    if running + 1 > count.units() {
+        let text = format!(
+            "Node didn't have enough resource: pods, requested: 1, used: {running}, capacity: {}",
+            count.units()
+        );
+        return Some(("OutOfpods", text));
+    }
+    for (name, reason) in [("cpu", "OutOfcpu"), ("memory", "OutOfmemory")] {
+        let Some(capacity) = facts.allocatable.get(name).copied() else { continue };
+        let asked = pod_request(pod, name);
+        let used = others.iter().map(|p| pod_request(p, name)).sum::<Quantity>();
+        if !asked.is_zero() && used + asked > capacity {
+            let number = |q: Quantity| if name == "cpu" { q.millis() } else { q.units() };
+            let text = format!(
+                "Node didn't have enough resource: {name}, requested: {}, used: {}, capacity: {}",
+                number(asked),
+                number(used),
+                number(capacity)
+            );
+            return Some((reason, text));
+        }
+    }
+    None
+}
+
+fn refuse_selector(facts: &NodeFacts, pod: &Pod) -> Option<(&'static str, String)> {
+    let spec = pod.spec();
+    let selector = spec.node_selector.iter().flatten().all(|(k, v)| facts.labels.get(k) == Some(v));
+    let terms = spec
+        .affinity
+        .as_ref()
+        .and_then(|a| a.node_affinity.as_ref())
+        .and_then(|n| n.required_during_scheduling_ignored_during_execution.as_ref())
+        .map(|s| &s.node_selector_terms);
+    let affinity = terms.is_none_or(|terms| {
+        terms.iter().any(|term| {
+            term.match_expressions
+                .iter()
+                .flatten()
+                .all(|e| expression(facts.labels.get(&e.key), &e.operator, e.values.as_deref().unwrap_or_default()))
+        })
+    });
+    (!(selector && affinity)).then(|| ("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector".to_owned()))
+}
+
+fn expression(value: Option<&String>, operator: &str, values: &[String]) -> bool {
+    let number = |text: Option<&String>| text.and_then(|t| t.parse::<i64>().ok());
+    match operator {
+        "In" => value.is_some_and(|v| values.contains(v)),
+        "NotIn" => value.is_none_or(|v| !values.contains(v)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => number(value).zip(number(values.first())).is_some_and(|(a, b)| a > b),
+        "Lt" => number(value).zip(number(values.first())).is_some_and(|(a, b)| a < b),
+        _ => false,
+    }
+}
+
+/// Host ports as (address, protocol, port); an unset address is all of them.
+fn host_ports(pod: &Pod) -> Vec<(String, String, i32)> {
+    let sidecars = pod.init_containers().iter().filter(|c| is_sidecar(c));
+    pod.spec()
+        .containers
+        .iter()
+        .chain(sidecars)
+        .flat_map(|c| c.ports.iter().flatten())
+        .filter_map(|p| {
+            let port = p.host_port.filter(|p| *p > 0)?;
+            let address = p.host_ip.clone().filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".to_owned());
+            Some((address, p.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), port))
+        })
+        .collect()
+}
+
+fn refuse_ports(pod: &Pod, others: &[&PodRef]) -> Option<(&'static str, String)> {
+    let wanted = host_ports(pod);
+    let taken: Vec<_> = others.iter().flat_map(|p| host_ports(p)).collect();
+    let clash = wanted.iter().any(|(ip, protocol, port)| {
+        taken.iter().any(|(other, p, n)| {
+            p == protocol && n == port && (ip == other || ip == "0.0.0.0" || other == "0.0.0.0")
+        })
+    });
+    clash.then(|| {
+        ("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports".to_owned())
+    })
+}
+
+fn refuse_taints(facts: &NodeFacts, pod: &Pod) -> Option<(&'static str, String)> {
+    let tolerations = pod.spec().tolerations.as_deref().unwrap_or_default();
+    let bad = facts.taints.iter().filter(|t| t.2 == "NoExecute").find(|t| !tolerations.iter().any(|o| tolerates(o, t)));
+    bad.map(|(key, value, _)| {
+        ("TaintToleration", format!("Predicate TaintToleration failed: node(s) had untolerated taint {{{key}: {value}}}"))
+    })
+}
+
+fn tolerates(toleration: &Toleration, (key, value, effect): &(String, String, String)) -> bool {
+    let given = |field: &Option<String>| field.clone().filter(|f| !f.is_empty());
+    let key_fits = given(&toleration.key).is_none_or(|k| k == *key);
+    let effect_fits = given(&toleration.effect).is_none_or(|e| e == *effect);
+    let exists = toleration.operator.as_deref() == Some("Exists");
+    key_fits && effect_fits && (exists || toleration.value.as_deref().unwrap_or_default() == value)
+}
+
+fn refuse_os(pod: &Pod) -> Option<(&'static str, String)> {
+    let os = pod.spec().os.as_ref()?;
+    (os.name != "linux")
+        .then(|| ("PodOSNotSupported", format!("Failed to admit pod as the OS field doesn't match node OS: {}", os.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn pod(uid: &str, spec: serde_json::Value) -> PodRef {
+        Arc::new(serde_json::from_value(serde_json::json!({"metadata": {"name": uid, "uid": uid}, "spec": spec})).unwrap())
+    }
+
+    fn admission() -> Admission {
+        let admission = Admission::default();
+        admission.set_facts(NodeFacts {
+            labels: BTreeMap::from([("disk".to_owned(), "ssd".to_owned())]),
+            allocatable: [("pods", "2"), ("cpu", "1"), ("memory", "1Gi")]
+                .map(|(k, v)| (k.to_owned(), v.parse().unwrap()))
+                .into(),
+            taints: vec![("bad".to_owned(), "x".to_owned(), "NoExecute".to_owned())],
+        });
+        admission
+    }
+
+    #[test]
+    fn rules_refuse_by_name() {
+        let tolerant = serde_json::json!([{"operator": "Exists"}]);
+        let web = |extra: serde_json::Value| {
+            let mut spec = serde_json::json!({"tolerations": tolerant, "containers": [{"name": "c"}]});
+            for (k, v) in extra.as_object().unwrap() {
+                spec[k] = v.clone();
+            }
+            spec
+        };
+        let port = serde_json::json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]});
+        let cpu = |amount: &str| serde_json::json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": amount}}}]});
+        let a = admission();
+        let one = [pod("o", web(port.clone()))];
+        let reason = |spec: serde_json::Value, others: &[PodRef]| a.refuse(&pod("p", spec), others).map(|r| r.0);
+        assert_eq!(reason(web(serde_json::json!({})), &one), None);
+        assert_eq!(reason(web(port), &one), Some("NodePorts"));
+        assert_eq!(reason(web(cpu("2")), &one), Some("OutOfcpu"));
+        assert_eq!(reason(web(serde_json::json!({"nodeSelector": {"disk": "hdd"}})), &one), Some("NodeAffinity"));
+        assert_eq!(reason(serde_json::json!({"containers": []}), &one), Some("TaintToleration"));
+        assert_eq!(reason(web(serde_json::json!({"os": {"name": "windows"}})), &one), Some("PodOSNotSupported"));
+        let two = [pod("a", web(serde_json::json!({}))), pod("b", web(serde_json::json!({})))];
+        assert_eq!(reason(web(serde_json::json!({})), &two), Some("OutOfpods"));
+    }
+}

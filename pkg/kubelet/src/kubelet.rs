@@ -1,0 +1,297 @@
+//! The syncer behind the workers: what "sync", "terminate" and "free" mean for one pod.
+
+mod housekeeping;
+mod view;
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use copepod_cri::{ImageService, RuntimeService};
+use k8s_openapi::api::core::v1::PodStatus;
+use parking_lot::{Mutex, RwLock};
+
+use crate::admission::Admission;
+use crate::config::Config;
+use crate::mirror::Mirrors;
+use crate::pod::PodExt;
+use crate::ports::{BoxFuture, EventKind, EventSink, PodVolumes};
+use crate::prober::Prober;
+use crate::runtime::{PodRuntime, StartFailure, cgroup, view as runtime_view};
+use crate::runtime_state::RuntimeState;
+use crate::status::manager::StatusManager;
+use crate::status::{StatusInput, failed_status, finished_status, phase, render_status};
+use crate::types::{PodRef, PodUid, RuntimePod};
+use crate::worker::{PodSyncer, PodWorkers};
+
+/// Wait before a failed setup is tried again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// Everything the kubelet's parts share.
+pub struct Kubelet {
+    pub(crate) config: Arc<Config>,
+    pub(crate) runtime: Arc<dyn RuntimeService>,
+    pub(crate) images: Arc<dyn ImageService>,
+    pub(crate) pods: PodRuntime,
+    pub(crate) statuses: Arc<StatusManager>,
+    pub(crate) prober: Prober,
+    pub(crate) volumes: Arc<dyn PodVolumes>,
+    pub(crate) events: Arc<dyn EventSink>,
+    pub(crate) node: Arc<RuntimeState>,
+    pub(crate) mirrors: Option<Arc<Mirrors>>,
+    pub(crate) admission: Admission,
+    pub(crate) workers: OnceLock<Arc<PodWorkers>>,
+    failures: Mutex<HashMap<PodUid, HashMap<String, StartFailure>>>,
+    cache: RwLock<HashMap<PodUid, Arc<RuntimePod>>>,
+}
+
+impl std::fmt::Debug for Kubelet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kubelet").field("node", &self.config.node_name).finish_non_exhaustive()
+    }
+}
+
+/// The parts a [`Kubelet`] is built from.
+pub struct KubeletParts {
+    /// Configuration.
+    pub config: Arc<Config>,
+    /// Runtime.
+    pub runtime: Arc<dyn RuntimeService>,
+    /// Images.
+    pub images: Arc<dyn ImageService>,
+    /// Container starts.
+    pub pods: PodRuntime,
+    /// Probes.
+    pub prober: Prober,
+    /// Volumes.
+    pub volumes: Arc<dyn PodVolumes>,
+    /// Events.
+    pub events: Arc<dyn EventSink>,
+    /// Runtime and network readiness.
+    pub node: Arc<RuntimeState>,
+    /// Mirror pods, with an API server.
+    pub mirrors: Option<Arc<Mirrors>>,
+    /// Admission rules.
+    pub admission: Admission,
+}
+
+impl std::fmt::Debug for KubeletParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KubeletParts").finish_non_exhaustive()
+    }
+}
+
+impl Kubelet {
+    /// A kubelet; [`Kubelet::workers`] is set once the workers exist.
+    #[must_use]
+    pub fn new(parts: KubeletParts) -> Arc<Self> {
+        Arc::new(Self {
+            config: parts.config,
+            runtime: parts.runtime,
+            images: parts.images,
+            pods: parts.pods,
+            statuses: Arc::default(),
+            prober: parts.prober,
+            volumes: parts.volumes,
+            events: parts.events,
+            node: parts.node,
+            mirrors: parts.mirrors,
+            admission: parts.admission,
+            workers: OnceLock::new(),
+            failures: Mutex::default(),
+            cache: RwLock::default(),
+        })
+    }
+
+    /// Asks the runtime about a pod and remembers the answer.
+    async fn fetch(&self, uid: &str) -> Option<Arc<RuntimePod>> {
+        match runtime_view::fetch_pod(self.runtime.as_ref(), uid).await {
+            Ok(state) => {
+                let state = Arc::new(state);
+                self.cache.write().insert(uid.to_owned(), state.clone());
+                Some(state)
+            }
+            Err(error) => {
+                tracing::warn!(uid, %error, "runtime does not answer about a pod");
+                None
+            }
+        }
+    }
+
+    fn render(&self, pod: &PodRef, state: &RuntimePod, terminal: bool) -> PodStatus {
+        let previous = self.statuses.get(pod.uid());
+        let failures = self.failures.lock().get(pod.uid()).cloned().unwrap_or_default();
+        render_status(StatusInput {
+            pod,
+            previous: previous.as_ref(),
+            state,
+            failures: &failures,
+            probes: &self.prober.results(),
+            terminal,
+            host_ips: &self.node.host_ips(),
+            runtime_name: &self.node.runtime_name(),
+            now: copepod_sys::clock::now(),
+        })
+    }
+
+    async fn sync_pod(&self, pod: PodRef) -> (bool, Duration) {
+        let Some(state) = self.fetch(pod.uid()).await else { return (false, RETRY) };
+        if let Some(refusal) = self.refusal(&pod, &state) {
+            let status =
+                failed_status(&pod, self.statuses.get(pod.uid()).as_ref(), refusal.0, &refusal.1, copepod_sys::clock::now());
+            self.events.pod_event(&pod, None, EventKind::Warning, refusal.0, &refusal.1);
+            self.statuses.set(&pod, status);
+            return (true, RETRY);
+        }
+        self.prober.sync(&pod, &state, false);
+        let status = self.render(&pod, &state, false);
+        let over = phase::is_terminal(status.phase.as_deref().unwrap_or_default());
+        self.statuses.set(&pod, status);
+        if over {
+            return (true, RETRY);
+        }
+        if let Some(mirrors) = &self.mirrors {
+            mirrors.ensure(&pod).await;
+        }
+        if let Err((reason, text)) = self.prepare(&pod).await {
+            self.events.pod_event(&pod, None, EventKind::Warning, reason, &text);
+            return (false, RETRY);
+        }
+        let outcome = self.pods.sync(&pod, &state, self.prober.results().as_ref()).await;
+        if let Some(error) = &outcome.error {
+            tracing::warn!(pod = pod.full_name(), error, "pod sync");
+        }
+        let changed_failures = {
+            let mut failures = self.failures.lock();
+            let before = failures.insert(pod.uid().to_owned(), outcome.failures.clone()).unwrap_or_default();
+            before != outcome.failures
+        };
+        if outcome.changed || changed_failures {
+            self.report(&pod).await;
+        }
+        (false, outcome.retry.unwrap_or(self.config.sync_frequency).min(self.config.sync_frequency))
+    }
+
+    /// Tells what a sync changed without waiting for the runtime's event.
+    async fn report(&self, pod: &PodRef) {
+        let Some(state) = self.fetch(pod.uid()).await else { return };
+        self.prober.sync(pod, &state, false);
+        let status = self.render(pod, &state, false);
+        self.statuses.set(pod, status);
+        if let Err(error) = self.pods.collect_dead(pod, &state).await {
+            tracing::debug!(pod = pod.full_name(), %error, "old containers not removed");
+        }
+    }
+
+    /// Why this node refuses the pod; only asked before its first container.
+    fn refusal(&self, pod: &PodRef, state: &RuntimePod) -> Option<(&'static str, String)> {
+        if pod.is_static() || !state.containers.is_empty() {
+            return self.past_deadline(pod);
+        }
+        let others: Vec<PodRef> = self.workers.get().into_iter().flat_map(|w| w.views()).map(|v| v.pod).collect();
+        self.admission.refuse(pod, &others).or_else(|| self.past_deadline(pod))
+    }
+
+    /// activeDeadlineSeconds, counted from the pod's start on this node.
+    fn past_deadline(&self, pod: &PodRef) -> Option<(&'static str, String)> {
+        let limit = pod.spec().active_deadline_seconds?;
+        let started = self.statuses.get(pod.uid()).and_then(|s| s.start_time)?;
+        let age = copepod_sys::clock::now().duration_since(started.0).as_secs();
+        (age >= limit)
+            .then(|| ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline".to_owned()))
+    }
+
+    /// Everything a pod needs before its containers: network, cgroup, directory, volumes.
+    async fn prepare(&self, pod: &PodRef) -> Result<(), (&'static str, String)> {
+        if !pod.is_host_network()
+            && let Some(why) = self.node.network_problem()
+        {
+            return Err(("NetworkNotReady", format!("network is not ready: {why}")));
+        }
+        if let Err(error) = cgroup::ensure_pod(&self.config, pod) {
+            tracing::warn!(pod = pod.full_name(), %error, "pod cgroup cannot be set up; limits of its containers still hold");
+        }
+        let dir = self.config.pod_dir(pod.uid());
+        std::fs::create_dir_all(&dir)
+            .map_err(|error| ("FailedMount", format!("pod directory {}: {error}", dir.display())))?;
+        self.volumes.mount(pod).await.map_err(|error| ("FailedMount", error.to_string()))
+    }
+
+    async fn terminate_pod(&self, pod: PodRef, grace: Option<i64>) -> bool {
+        let Some(state) = self.fetch(pod.uid()).await else { return false };
+        self.prober.sync(&pod, &state, true);
+        if state.is_running() {
+            // The grace period of a deletion shows while containers stop.
+            let status = self.render(&pod, &state, false);
+            self.statuses.set(&pod, status);
+        }
+        if let Err(error) = self.pods.kill_pod(&pod, &state, grace).await {
+            tracing::warn!(pod = pod.full_name(), %error, "pod cannot be stopped yet");
+            return false;
+        }
+        let Some(state) = self.fetch(pod.uid()).await else { return false };
+        if state.is_running() {
+            return false;
+        }
+        self.prober.remove(pod.uid());
+        self.failures.lock().remove(pod.uid());
+        let status = finished_status(&pod, self.render(&pod, &state, true));
+        self.statuses.set(&pod, status);
+        true
+    }
+
+    async fn free_pod(&self, pod: PodRef, removed: bool) -> bool {
+        let uid = pod.uid().to_owned();
+        if let Err(error) = self.volumes.unmount(&uid).await {
+            tracing::warn!(pod = pod.full_name(), %error, "volumes cannot be unmounted yet");
+            return false;
+        }
+        if let Err(error) = cgroup::remove_pod(&self.config, &pod) {
+            tracing::debug!(pod = pod.full_name(), %error, "pod cgroup is still in use");
+        }
+        if !(removed || pod.is_deleted()) {
+            return true;
+        }
+        let Some(state) = self.fetch(&uid).await else { return false };
+        if let Err(error) = self.pods.remove_all(&state).await {
+            tracing::warn!(pod = pod.full_name(), %error, "containers cannot be removed yet");
+            return false;
+        }
+        let dir = self.config.pod_dir(&uid);
+        if let Err(error) = std::fs::remove_dir_all(&dir)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(dir = %dir.display(), %error, "pod directory");
+        }
+        self.pods.remove_pod_logs(&pod, &state);
+        self.pods.forget(&uid);
+        self.cache.write().remove(&uid);
+        self.statuses.set_freed(&pod);
+        if removed && let Some(mirrors) = &self.mirrors {
+            mirrors.remove(&pod).await;
+        }
+        true
+    }
+}
+
+impl PodSyncer for Kubelet {
+    fn sync(&self, pod: PodRef) -> BoxFuture<'_, (bool, Duration)> {
+        Box::pin(self.sync_pod(pod))
+    }
+
+    fn terminate(&self, pod: PodRef, grace: Option<i64>) -> BoxFuture<'_, bool> {
+        Box::pin(self.terminate_pod(pod, grace))
+    }
+
+    fn free(&self, pod: PodRef, removed: bool) -> BoxFuture<'_, bool> {
+        Box::pin(self.free_pod(pod, removed))
+    }
+
+    fn done(&self, pod: &PodRef) {
+        let known = self.workers.get().is_some_and(|w| w.view(pod.uid()).is_some());
+        if !known {
+            self.statuses.remove(pod.uid());
+        }
+        tracing::info!(pod = pod.full_name(), uid = pod.uid(), "pod is done");
+    }
+}

@@ -1,0 +1,245 @@
+//! Registers the node and keeps its status true.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use copepod_client::{Client, Patch, resources::NODES};
+use k8s_openapi::api::core::v1::{Node, NodeStatus};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::info::{self, Machine};
+use super::status::{self, NodeInput, Pressure, render_node, render_node_status};
+use crate::admission::NodeFacts;
+use crate::config::Config;
+use crate::kubelet::Kubelet;
+use crate::ports::{EventKind, EventSink};
+use crate::runtime_state::RuntimeState;
+
+/// What a [`NodeAgent`] works with.
+pub struct NodeAgentParts {
+    /// Configuration.
+    pub config: Arc<Config>,
+    /// Machine facts.
+    pub machine: Machine,
+    /// The core, told what admission compares with.
+    pub kubelet: Arc<Kubelet>,
+    /// The API server.
+    pub client: Client,
+}
+
+impl std::fmt::Debug for NodeAgentParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeAgentParts").field("machine", &self.machine).finish_non_exhaustive()
+    }
+}
+
+/// Keeps the Node object.
+pub struct NodeAgent {
+    config: Arc<Config>,
+    machine: Machine,
+    kubelet: Arc<Kubelet>,
+    client: Client,
+    written: Mutex<Option<(NodeStatus, Instant)>>,
+    pod_cidr: Mutex<String>,
+}
+
+impl std::fmt::Debug for NodeAgent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NodeAgent").field("node", &self.config.node_name).finish_non_exhaustive()
+    }
+}
+
+impl NodeAgent {
+    /// An agent; nothing is written before [`NodeAgent::run`].
+    #[must_use]
+    pub fn new(parts: NodeAgentParts) -> Arc<Self> {
+        let NodeAgentParts { config, machine, kubelet, client } = parts;
+        Arc::new(Self { config, machine, kubelet, client, written: Mutex::default(), pod_cidr: Mutex::default() })
+    }
+
+    fn state(&self) -> &Arc<RuntimeState> {
+        &self.kubelet.node
+    }
+
+    fn events(&self) -> &Arc<dyn EventSink> {
+        &self.kubelet.events
+    }
+
+    /// Registers, then writes status on every change until shutdown; the heartbeat runs beside it.
+    pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        self.events().node_event(EventKind::Normal, "Starting", "Starting kubelet.");
+        let mut retry = Duration::from_millis(200);
+        while let Err(error) = self.register().await {
+            tracing::debug!(error = %copepod_client::chain(&error), "node not registered yet");
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = sleep(retry) => {}
+            }
+            retry = (retry * 2).min(Duration::from_secs(5));
+        }
+        let lease =
+            super::lease::run(self.client.clone(), self.config.node_name.clone(), self.config.node_lease_duration, shutdown.clone());
+        copepod_supervisor::spawn("node lease", lease);
+        let mut changes = self.state().changes();
+        loop {
+            let wait = match self.write_status().await {
+                Ok(()) => self.config.node_status_update_frequency,
+                Err(error) if error.not_found() => {
+                    *self.written.lock() = None;
+                    if let Err(error) = self.register().await {
+                        tracing::debug!(error = %copepod_client::chain(&error), "node not registered again");
+                    }
+                    Duration::from_secs(1)
+                }
+                Err(error) => {
+                    tracing::debug!(error = %copepod_client::chain(&error), "node status not written");
+                    Duration::from_secs(1)
+                }
+            };
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                // The sender lives in the state, which we hold.
+                _ = changes.changed() => {}
+                () = sleep(wait) => {}
+            }
+        }
+    }
+
+    async fn input(&self) -> NodeInput<'_> {
+        let (storage, free, inodes, inodes_free) = info::filesystem(&self.config.root_dir).unwrap_or((0, 0, 0, 0));
+        let images = self.kubelet.images.list_images(None).await.unwrap_or_default();
+        let state = self.state();
+        let problems = state.runtime_problem().into_iter().chain(state.network_problem()).collect();
+        NodeInput {
+            config: &self.config,
+            machine: &self.machine,
+            addresses: &[],
+            storage,
+            runtime_version: state.runtime_version(),
+            problems,
+            pressure: self.pressure((storage, free), (inodes, inodes_free)),
+            images,
+            now: copepod_sys::clock::now(),
+        }
+    }
+
+    fn pressure(&self, bytes: (u64, u64), inodes: (u64, u64)) -> Pressure {
+        let below = |signal: &str, whole: u64, free: u64| {
+            let whole = copepod_api::Quantity::from_bytes(i64::try_from(whole).unwrap_or(i64::MAX));
+            let threshold = self.config.eviction_hard.get(signal).and_then(|t| status::threshold_amount(t, whole));
+            threshold.is_some_and(|t| i64::try_from(free).unwrap_or(i64::MAX) < t.units())
+        };
+        let memory = u64::try_from(info::memory_available()).unwrap_or(0);
+        Pressure {
+            memory: below("memory.available", u64::try_from(self.machine.memory).unwrap_or(0), memory),
+            disk: below("nodefs.available", bytes.0, bytes.1) || (inodes.0 > 0 && below("nodefs.inodesFree", inodes.0, inodes.1)),
+            pids: false,
+        }
+    }
+
+    /// Creates the Node, or brings an existing one's labels up to date.
+    async fn register(&self) -> Result<(), copepod_client::ClientError> {
+        let addresses = self.state().host_ips();
+        let mut input = self.input().await;
+        input.addresses = &addresses;
+        let node = render_node(&input);
+        let created = self.client.create::<Node>(&NODES.collection(""), &node).await;
+        let node = match created {
+            Ok(node) => {
+                tracing::info!(node = self.config.node_name, "node registered");
+                node
+            }
+            Err(error) if error.is_already_exists() => {
+                let patch = json!({"metadata": {
+                    "labels": status::well_known_labels(&self.config, &self.machine),
+                    "annotations": node.metadata.annotations,
+                }});
+                self.client.patch(&NODES.object("", &self.config.node_name), &Patch::Strategic(patch)).await?
+            }
+            Err(error) => return Err(error),
+        };
+        self.learn(&node);
+        Ok(())
+    }
+
+    /// What the rest of the kubelet needs to know of the Node object.
+    fn learn(&self, node: &Node) {
+        let status = node.status.clone().unwrap_or_default();
+        let allocatable: BTreeMap<_, _> =
+            status.allocatable.into_iter().flatten().filter_map(|(k, v)| Some((k, v.0.parse().ok()?))).collect();
+        let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
+        self.kubelet.admission.set_facts(NodeFacts {
+            labels: node.metadata.labels.clone().unwrap_or_default(),
+            allocatable,
+            taints: taints.map(|t| (t.key.clone(), t.value.clone().unwrap_or_default(), t.effect.clone())).collect(),
+        });
+    }
+
+    async fn write_status(&self) -> Result<(), copepod_client::ClientError> {
+        let target = NODES.object("", &self.config.node_name);
+        let stored: Node = self.client.get(&target).await?;
+        self.learn(&stored);
+        self.announce_cidr(&stored).await;
+        let addresses = self.state().host_ips();
+        let mut input = self.input().await;
+        input.addresses = &addresses;
+        let new = render_node_status(&input, stored.status.as_ref());
+        let last = self.written.lock().clone();
+        let due = match &last {
+            Some((old, at)) => status::changed(old, &new) || at.elapsed() >= self.config.node_status_report_frequency,
+            None => true,
+        };
+        if !due {
+            return Ok(());
+        }
+        let patch = render_status_patch(&new);
+        self.client.patch::<Value>(&target.subresource("status"), &Patch::Strategic(patch)).await?;
+        self.tell_transitions(stored.status.as_ref(), &new, last.is_none());
+        *self.written.lock() = Some((new, Instant::now()));
+        Ok(())
+    }
+
+    async fn announce_cidr(&self, node: &Node) {
+        let cidr = node.spec.as_ref().and_then(|s| s.pod_cidr.clone()).or_else(|| self.config.pod_cidr.clone());
+        let Some(cidr) = cidr.filter(|c| *c != *self.pod_cidr.lock()) else { return };
+        match self.kubelet.runtime.update_runtime_config(cidr.clone()).await {
+            Ok(()) => *self.pod_cidr.lock() = cidr,
+            Err(error) => tracing::warn!(cidr, %error, "runtime does not take the pod range"),
+        }
+    }
+
+    /// Events of conditions that changed (or at the start).
+    fn tell_transitions(&self, old: Option<&NodeStatus>, new: &NodeStatus, first: bool) {
+        let table = [
+            ("MemoryPressure", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"),
+            ("DiskPressure", "NodeHasDiskPressure", "NodeHasNoDiskPressure"),
+            ("PIDPressure", "NodeHasInsufficientPID", "NodeHasSufficientPID"),
+            ("Ready", "NodeReady", "NodeNotReady"),
+        ];
+        for (kind, on, off) in table {
+            let status_in = |s: &NodeStatus| {
+                s.conditions.iter().flatten().find(|c| c.type_ == kind).map(|c| c.status.clone())
+            };
+            let now = status_in(new);
+            let before = old.and_then(status_in);
+            if first || before != now {
+                let reason = if now.as_deref() == Some("True") { on } else { off };
+                let text = format!("Node {} status is now: {reason}", self.config.node_name);
+                self.events().node_event(EventKind::Normal, reason, &text);
+            }
+        }
+    }
+}
+
+/// The status as a patch; addresses are replaced as a whole.
+fn render_status_patch(status: &NodeStatus) -> Value {
+    let mut body = serde_json::to_value(status).unwrap_or_else(|_| json!({}));
+    if let Some(addresses) = body.get_mut("addresses").and_then(Value::as_array_mut) {
+        addresses.insert(0, json!({"$patch": "replace"}));
+    }
+    json!({ "status": body })
+}

@@ -1,0 +1,184 @@
+//! Starting one container: image, configuration, create, start, postStart.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use copepod_cri::{CriError, v1 as cri};
+use k8s_openapi::api::core::v1::{Container, Pod};
+
+use super::{PodRuntime, field_path};
+use crate::pod::PodExt;
+use crate::ports::{EventKind, SetupError};
+use crate::runtime::container::{ContainerInput, render_container};
+use crate::runtime::plan::KillReason;
+use crate::runtime::{hooks, hosts, logs, view};
+use crate::types::RuntimePod;
+
+/// The sandbox containers are started in.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    pub(super) id: String,
+    pub(super) config: cri::PodSandboxConfig,
+}
+
+/// Why a container did not start.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+    pub(super) retry: Option<Duration>,
+}
+
+impl PodRuntime {
+    pub(super) async fn start_container(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        state: &RuntimePod,
+        sandbox: &Sandbox,
+        target: Option<String>,
+    ) -> Result<(), Failure> {
+        let path = field_path(pod, &container.name);
+        let event =
+            |kind, reason: &str, text: &str| self.events.pod_event(pod, path.clone(), kind, reason, text);
+        let fail = |reason, error: &dyn std::fmt::Display| {
+            event(EventKind::Warning, "Failed", &format!("Error: {error}"));
+            Failure { reason, message: error.to_string(), retry: None }
+        };
+        let image = self.images.ensure(pod, container, &sandbox.config).await.map_err(|error| {
+            event(EventKind::Warning, "Failed", &format!("Error: {}", error.reason));
+            Failure { reason: error.reason, message: error.message, retry: error.retry }
+        })?;
+        let restart_count = match state.container(&container.name) {
+            Some(last) => last.restart_count + 1,
+            None => logs::restart_count_from_logs(&self.log_dir(pod, container)),
+        };
+        let input = self
+            .container_input(pod, container, target, restart_count)
+            .await
+            .map_err(|error| fail("CreateContainerConfigError", &error))?;
+        let input = ContainerInput { image_ref: image.image_ref, image_user: image.user, ..input };
+        let config = render_container(input, &self.config.root_dir.join("seccomp"))
+            .map_err(|error| fail("CreateContainerConfigError", &error))?;
+        let id = self
+            .runtime
+            .create_container(&sandbox.id, config, sandbox.config.clone())
+            .await
+            .map_err(|error| fail("CreateContainerError", &error.message()))?;
+        event(EventKind::Normal, "Created", "Container created");
+        self.runtime
+            .start_container(&id)
+            .await
+            .map_err(|error| fail("RunContainerError", &error.message()))?;
+        event(EventKind::Normal, "Started", "Container started");
+        self.link_log(pod, container, &id, restart_count);
+        self.post_start(pod, container, &id).await
+    }
+
+    fn log_dir(&self, pod: &Pod, container: &Container) -> PathBuf {
+        logs::pod_log_dir(&self.config.pod_logs_dir, pod).join(&container.name)
+    }
+
+    /// Everything but the image.
+    async fn container_input<'a>(
+        &self,
+        pod: &'a Pod,
+        container: &'a Container,
+        target: Option<String>,
+        restart_count: i32,
+    ) -> Result<ContainerInput<'a>, SetupError> {
+        let addresses = self.addresses(pod);
+        let env = self.environment.resolve(pod, container, &addresses).await?;
+        let mut mounts = self.volumes.container_mounts(pod, container, &env).await?;
+        let io = |what: &str, error: std::io::Error| SetupError::Config(format!("{what}: {error}"));
+        if hosts::is_managed(container) && !addresses.pod_ips.is_empty() {
+            mounts.push(self.hosts_mount(pod, container, &addresses.pod_ips).map_err(|e| io("managed hosts file", e))?);
+        }
+        if let Some(mount) = self.termination_mount(pod, container).map_err(|e| io("termination log", e))? {
+            mounts.push(mount);
+        }
+        std::fs::create_dir_all(self.log_dir(pod, container))
+            .map_err(|e| io(&format!("create container log directory for container {} failed", container.name), e))?;
+        Ok(ContainerInput {
+            pod,
+            container,
+            restart_count,
+            image_ref: String::new(),
+            image_user: Default::default(),
+            env,
+            mounts,
+            extra_groups: self.volumes.extra_groups(pod),
+            target,
+            memory_capacity: self.memory_capacity,
+        })
+    }
+
+    fn hosts_mount(&self, pod: &Pod, container: &Container, ips: &[String]) -> std::io::Result<cri::Mount> {
+        let text = if pod.is_host_network() {
+            hosts::render_host_network_hosts(pod, &std::fs::read_to_string("/etc/hosts").unwrap_or_default())
+        } else {
+            hosts::render_hosts(pod, ips, &self.config.cluster_domain)
+        };
+        let dir = self.config.pod_dir(pod.uid());
+        std::fs::create_dir_all(&dir)?;
+        let file = dir.join("etc-hosts");
+        std::fs::write(&file, text)?;
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644))?;
+        let read_only =
+            container.security_context.as_ref().and_then(|c| c.read_only_root_filesystem) == Some(true);
+        Ok(cri::Mount {
+            host_path: file.display().to_string(),
+            container_path: "/etc/hosts".to_owned(),
+            readonly: read_only,
+            ..Default::default()
+        })
+    }
+
+    /// A fresh file for the termination message, writable by any user.
+    fn termination_mount(&self, pod: &Pod, container: &Container) -> std::io::Result<Option<cri::Mount>> {
+        let path = container.termination_message_path.as_deref().unwrap_or_default();
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let dir = self.config.pod_dir(pod.uid()).join("containers").join(&container.name);
+        std::fs::create_dir_all(&dir)?;
+        let file = dir.join(format!("{:08x}", rand::random::<u32>()));
+        std::fs::write(&file, "")?;
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666))?;
+        let container_path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        Ok(Some(cri::Mount { host_path: file.display().to_string(), container_path, ..Default::default() }))
+    }
+
+    fn link_log(&self, pod: &Pod, container: &Container, id: &str, restart_count: i32) {
+        let target = logs::pod_log_dir(&self.config.pod_logs_dir, pod)
+            .join(logs::container_log_path(&container.name, restart_count));
+        let link = logs::legacy_link(&self.config.container_logs_dir, pod, &container.name, id);
+        if let Err(error) = std::os::unix::fs::symlink(&target, &link)
+            && error.kind() != std::io::ErrorKind::AlreadyExists
+        {
+            tracing::warn!(link = %link.display(), %error, "log symlink");
+        }
+    }
+
+    async fn post_start(&self, pod: &Pod, container: &Container, id: &str) -> Result<(), Failure> {
+        let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
+        let ip = self.pod_ip(pod.uid()).or_else(|| self.addresses(pod).pod_ips.first().cloned());
+        let run = hooks::run(self.runtime.as_ref(), pod, container, id, ip.as_deref(), hook);
+        let Err(error) = run.await else { return Ok(()) };
+        tracing::warn!(pod = pod.full_name(), container = container.name, %error, "postStart hook failed");
+        // The hook's output may hold secrets, so the event does not quote it.
+        let path = field_path(pod, &container.name);
+        self.events.pod_event(pod, path, EventKind::Warning, "FailedPostStartHook", "PostStartHook failed");
+        self.kill_after_hook(pod, id).await.unwrap_or_else(|kill| {
+            tracing::error!(pod = pod.full_name(), container = container.name, error = %kill, "kill after failed hook");
+        });
+        Err(Failure { reason: "PostStartHookError", message: error.to_string(), retry: None })
+    }
+
+    async fn kill_after_hook(&self, pod: &Pod, id: &str) -> Result<(), CriError> {
+        let status = self.runtime.container_status(id).await?;
+        let found = view::container_view(&status, "");
+        self.kill_container(pod, &found, "FailedPostStartHook", KillReason::Other, None).await
+    }
+}

@@ -1,0 +1,29 @@
+//! The kubelet end to end: real containerd and runc on a node in namespaces of its own.
+//!
+//! Needs root and upstream's programs (`cargo xtask upstream build`). Where they are missing the
+//! test says so in one line and passes, or fails when `REQUIRE_NODE=1`.
+#![allow(missing_docs, clippy::print_stdout, reason = "a test")]
+
+mod bench;
+mod static_pods;
+
+use copepod_testkit::dispatch;
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    dispatch();
+    if std::env::args().nth(1).as_deref() == Some(bench::KUBELET) {
+        bench::be_kubelet();
+        return;
+    }
+    if let Some(missing) = bench::missing() {
+        println!("kubelet end-to-end tests skipped: {missing}");
+        if std::env::var("REQUIRE_NODE").as_deref() == Ok("1") {
+            std::process::exit(1);
+        }
+        return;
+    }
+    let test = |name: &str, run: fn() -> Result<(), Failed>| Trial::test(name, run);
+    let trials = vec![test("static_pods", static_pods::static_pods)];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
