@@ -9,6 +9,9 @@
     reason = "a command line program reports to its terminal"
 )]
 
+mod bundle;
+mod cargo;
+mod images;
 mod schema;
 mod tidy;
 mod upstream;
@@ -28,6 +31,11 @@ enum Task {
     /// Upstream's own programs (containerd, runc, etcd, kubectl, crictl, …), built from pinned Go modules.
     #[command(subcommand)]
     Upstream(upstream::Upstream),
+    /// The shipped images.
+    #[command(subcommand)]
+    Image(images::Images),
+    /// Build everything and put it together in `bundle/`.
+    Bundle(bundle::Bundle),
     /// Check the tree's rules: layer edges, file sizes, forbidden names.
     Tidy,
     /// Regenerate pkg/schema/data from upstream's published Go modules.
@@ -37,6 +45,8 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Upstream(task) => upstream::run(&task),
+        Task::Image(task) => images::run(&task),
+        Task::Bundle(options) => bundle::run(&options),
         Task::Tidy => tidy::run(),
         Task::Schema => schema::run(&workspace::root()),
     }

@@ -176,7 +176,9 @@ impl Writer<'_> {
             return Ok(word.to_owned());
         }
         // A schema, or a list, a boolean or strings in its place.
-        if let Some((package, name)) = path.rsplit_once('.').filter(|(_, name)| name.starts_with("JSONSchemaPropsOr")) {
+        if let Some((package, name)) =
+            path.rsplit_once('.').filter(|(_, name)| name.starts_with("JSONSchemaPropsOr"))
+        {
             let model = model_name(&format!("{package}.JSONSchemaProps"));
             self.queue.insert(model.clone());
             return Ok(format!("v1.{name}=schemaor@{model}"));

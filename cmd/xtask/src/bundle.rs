@@ -1,0 +1,180 @@
+//! The bundle: everything a machine without network needs, as one archive with the sums of its parts.
+//!
+//! ```text
+//! copepod-<version>-<arch>/
+//!   bin/          our programs and upstream's
+//!   images/       OCI archives
+//!   SHA256SUMS    of all the above; `sha256sum -c` checks it
+//! copepod-<version>-<arch>.tar.gz and .tar.gz.sha256
+//! ```
+//!
+//! `bundle/current` links to the unpacked folder, for tests and for `copepod try` in a source checkout.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use sha2::{Digest, Sha256};
+
+use crate::{cargo, images, upstream, workspace};
+
+/// The options of `cargo xtask bundle`.
+#[derive(Debug, Args)]
+pub(crate) struct Bundle {
+    /// The cargo profile of our own programs.
+    #[arg(long, default_value = cargo::RELEASE)]
+    profile: String,
+    /// Only the unpacked folder, which is what tests use.
+    #[arg(long)]
+    no_archive: bool,
+}
+
+/// The packages whose programs are shipped.
+const PACKAGES: &[&str] = &["copepod", "copepod-cni-plugin", "pause"];
+
+/// Our programs. (`pause` is shipped inside its image.)
+const OURS: &[&str] = &["copepod", "copepod-cni"];
+
+/// Upstream's programs outside images. etcd itself runs only in its image.
+const UPSTREAM: &[&str] =
+    &["containerd", "containerd-shim-runc-v2", "ctr", "runc", "kubectl", "crictl", "etcdctl", "etcdutl"];
+
+/// Builds everything and puts it together.
+pub(crate) fn run(options: &Bundle) -> anyhow::Result<()> {
+    upstream::ensure(upstream::Group::Bundled)?;
+    let programs = cargo::build(&options.profile, PACKAGES)?;
+    let bundles = workspace::root().join("bundle");
+    let name = format!("copepod-{}-{}", env!("CARGO_PKG_VERSION"), workspace::host_arch()?);
+    let folder = bundles.join(&name);
+    collect(&folder, &programs)?;
+    let sums = sums(&folder)?;
+    fs::write(folder.join("SHA256SUMS"), &sums)?;
+    link_current(&bundles, &name)?;
+    println!("bundle in {}", folder.display());
+    if !options.no_archive {
+        let archive = bundles.join(format!("{name}.tar.gz"));
+        write_archive(&folder, &name, &archive)?;
+        let line = format!("{}  {name}.tar.gz\n", digest(&archive)?);
+        fs::write(bundles.join(format!("{name}.tar.gz.sha256")), line)?;
+        println!("archive {} ({} kB)", archive.display(), fs::metadata(&archive)?.len() / 1000);
+    }
+    Ok(())
+}
+
+fn collect(folder: &Path, programs: &Path) -> anyhow::Result<()> {
+    let bin = folder.join("bin");
+    fs::create_dir_all(&bin).with_context(|| bin.display().to_string())?;
+    for name in OURS {
+        install(&programs.join(name), &bin.join(name))?;
+    }
+    for name in UPSTREAM {
+        install(&upstream::binary(name)?, &bin.join(name))?;
+    }
+    images::all()?.iter().try_for_each(|name| images::build(name, programs, &folder.join("images")))
+}
+
+/// Replaces in one step: the old file may be running.
+fn install(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let unfinished = to.with_extension("unfinished");
+    fs::copy(from, &unfinished).with_context(|| from.display().to_string())?;
+    fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o755))?;
+    fs::rename(&unfinished, to).with_context(|| to.display().to_string())
+}
+
+fn link_current(bundles: &Path, name: &str) -> anyhow::Result<()> {
+    let unfinished = bundles.join("current.unfinished");
+    if unfinished.is_symlink() {
+        fs::remove_file(&unfinished)?;
+    }
+    std::os::unix::fs::symlink(name, &unfinished)?;
+    fs::rename(&unfinished, bundles.join("current")).context("bundle/current")
+}
+
+/// Every file below `folder` but the list of sums itself, sorted, relative.
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut pending = vec![folder.to_path_buf()];
+    while let Some(dir) = pending.pop() {
+        for entry in fs::read_dir(&dir).with_context(|| dir.display().to_string())? {
+            let path = entry?.path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if let Ok(relative) = path.strip_prefix(folder)
+                && relative != Path::new("SHA256SUMS")
+            {
+                found.push(relative.to_path_buf());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn sums(folder: &Path) -> anyhow::Result<String> {
+    let line = |file: &PathBuf| -> anyhow::Result<String> {
+        Ok(format!("{}  {}\n", digest(&folder.join(file))?, file.display()))
+    };
+    files(folder)?.iter().map(line).collect()
+}
+
+fn digest(path: &Path) -> anyhow::Result<String> {
+    struct Hasher(Sha256);
+    impl Write for Hasher {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.update(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut hasher = Hasher(Sha256::new());
+    io::copy(&mut File::open(path).with_context(|| path.display().to_string())?, &mut hasher)?;
+    Ok(hex::encode(hasher.0.finalize()))
+}
+
+/// The same bytes for the same files: sorted, without times and owners.
+fn write_archive(folder: &Path, name: &str, to: &Path) -> anyhow::Result<()> {
+    let unfinished = to.with_extension("unfinished");
+    let file = BufWriter::new(File::create(&unfinished)?);
+    let mut tar = tar::Builder::new(GzEncoder::new(file, Compression::new(6)));
+    let mut paths = files(folder)?;
+    paths.push(PathBuf::from("SHA256SUMS"));
+    for path in paths {
+        let mut from = File::open(folder.join(&path))?;
+        let metadata = from.metadata()?;
+        let mut header = tar::Header::new_gnu();
+        header.set_size(metadata.len());
+        header.set_mode(metadata.permissions().mode() & 0o777);
+        header.set_mtime(0);
+        tar.append_data(&mut header, Path::new(name).join(&path), &mut from)?;
+    }
+    tar.into_inner()?.finish()?.flush()?;
+    fs::rename(&unfinished, to).with_context(|| to.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_of_every_file_and_in_the_form_of_sha256sum() {
+        let dir = std::env::temp_dir().join(format!("copepod-bundle-{}", std::process::id()));
+        fs::create_dir_all(dir.join("bin")).unwrap();
+        fs::write(dir.join("bin/b"), "b").unwrap();
+        fs::write(dir.join("a"), "").unwrap();
+        fs::write(dir.join("SHA256SUMS"), "old").unwrap();
+        let sums = sums(&dir).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(
+            sums,
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  a\n\
+             3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d  bin/b\n"
+        );
+    }
+}
