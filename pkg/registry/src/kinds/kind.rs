@@ -1,6 +1,6 @@
 //! One kind as a row: its defaults, checks and flags. The row is the strategy.
 
-use std::cell::RefCell;
+use std::{borrow::Cow, cell::RefCell};
 
 use copepod_api::{FieldErrors, names};
 use serde_json::Value;
@@ -45,6 +45,8 @@ pub(crate) struct Kind {
     pub(crate) generation: bool,
     /// Whether a change counts in `metadata.generation`.
     pub(crate) counts: fn(&Value, &Value) -> bool,
+    /// The value of a selectable field that is no plain path.
+    pub(crate) field: for<'a> fn(&'a Value, &str) -> Option<Cow<'a, str>>,
     /// The grace period of a deletion.
     pub(crate) grace: fn(&Value, Option<i64>) -> Option<i64>,
 }
@@ -66,6 +68,7 @@ impl Kind {
         unconditional_update: true,
         generation: false,
         counts: spec_differs,
+        field: |_, _| None,
         grace: |_, _| None,
     };
 
@@ -153,6 +156,10 @@ impl Hooks for &'static Kind {
 
     fn generation_changed(&self, new: &Value, old: &Value) -> bool {
         (self.counts)(new, old)
+    }
+
+    fn field<'a>(&self, object: &'a Value, field: &str) -> Option<Cow<'a, str>> {
+        (self.field)(object, field)
     }
 
     fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64> {

@@ -86,9 +86,6 @@ const STATUS_COUNTS: &[&str] = &[
 
 fn validate(spec: &At<'_>) {
     let (selector, template) = (spec.get("selector"), spec.get("template"));
-    if !selector.present() {
-        selector.required("");
-    }
     labels::selector(&selector);
     if let Ok(parsed) = LabelSelector::from_object(selector.value()) {
         workload::selects(&parsed, &template);

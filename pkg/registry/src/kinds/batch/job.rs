@@ -26,7 +26,7 @@ pub(crate) const FAILURE_POLICY: &[Rule] = &[In(
 /// Jobs.
 pub(crate) static KIND: Kind = Kind {
     defaults: &[
-        Run(labels),
+        Run(labels_of_template),
         In(
             &["spec"],
             &[
@@ -72,7 +72,7 @@ fn counts(spec: &mut Object) {
 }
 
 /// The template's labels stand in for missing labels.
-fn labels(job: &mut Object) {
+fn labels_of_template(job: &mut Object) {
     let labels = job.get("spec").and_then(|s| s.pointer("/template/metadata/labels")).cloned();
     let Some(labels) = labels.filter(|l| !is_zero(l)) else { return };
     let metadata = map_mut(job, "metadata");
@@ -100,6 +100,7 @@ fn generate_selector(job: &mut Value) {
     }
     let selector = map_mut(map_mut(spec, "selector"), "matchLabels");
     selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| json!(uid));
+    labels_of_template(object);
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub(crate) fn config_key(key: &str) -> Vec<String> {
         errors.push("must be no more than 253 characters");
     }
     if key.is_empty() || !key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_')) {
-        errors.push("a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name', or 'KEY_NAME', or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')");
+        errors.push("a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')");
     }
     match key {
         "." => errors.push("must not be '.'"),
@@ -76,7 +76,7 @@ pub(crate) fn subdomain_with_underscore(name: &str) -> Vec<String> {
             && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
     };
     if !name.split('.').all(label) {
-        errors.push("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')".to_owned());
+        errors.push("a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')".to_owned());
     }
     errors
 }
@@ -185,7 +185,7 @@ mod tests {
         assert!(env_name("a b.C-1").is_empty());
         assert_eq!(env_name("a=b").len(), 1);
         assert!(config_key("a.b_c").is_empty());
-        assert!(config_key("a b")[0].contains("(e.g. 'key.name', or 'KEY_NAME', or 'key-name', regex"));
+        assert!(config_key("a b")[0].contains("(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex"));
         assert_eq!(config_key("..a"), ["must not start with '..'"]);
         assert!(is_percent("25%") && !is_percent("%") && !is_percent("a%"));
         assert!(subdomain_with_underscore("_tcp.my_svc.local").is_empty());

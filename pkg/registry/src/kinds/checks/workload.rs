@@ -53,7 +53,7 @@ pub(crate) fn always_restarted(template: &At<'_>, kind: &str) {
 pub(crate) fn int_or_percent(at: &At<'_>) {
     match at.value() {
         Some(Value::String(given)) if !text::is_percent(given) => at.invalid(
-            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%', or '93%', regex used for validation is '[0-9]+%')",
+            "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
         ),
         Some(Value::String(_)) | None => {}
         Some(_) => at.not_negative(),

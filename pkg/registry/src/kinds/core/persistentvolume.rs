@@ -169,7 +169,7 @@ fn source(at: &At<'_>) {
             _ => fields.iter().for_each(|field| drop(place.get(field).need())),
         }
         if *kind == "local" && !at.get("nodeAffinity").present() {
-            at.required("Local volume requires node affinity");
+            at.get("nodeAffinity").required("Local volume requires node affinity");
         }
     }
     if found == 0 {

@@ -25,12 +25,18 @@ pub(crate) static KIND: Kind = Kind {
     defaults: CLAIM,
     reset_status: true,
     prepare_create: |_, new| {
+        drop_unknown_source(new);
         data_sources(new);
         if let Some(claim) = new.as_object_mut() {
             pending(claim);
         }
     },
-    prepare_update: |_, new, _| data_sources(new),
+    prepare_update: |_, new, old| {
+        if old.pointer("/spec/dataSource").is_none() {
+            drop_unknown_source(new);
+        }
+        data_sources(new);
+    },
     validate: |claim| spec(&claim.get("spec")),
     validate_update: Some(update),
     ..Kind::PLAIN
@@ -40,6 +46,21 @@ fn pending(claim: &mut Object) {
     let status = map_mut(claim, "status");
     if text(status, "phase").is_empty() {
         status.insert("phase".to_owned(), "Pending".into());
+    }
+}
+
+/// The older `dataSource` knows claims and snapshots only; it never refused others, it forgot them.
+fn drop_unknown_source(claim: &mut Value) {
+    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let text = |field: &str| {
+        spec.get("dataSource").and_then(|s| s.get(field)).and_then(Value::as_str).unwrap_or_default()
+    };
+    let known = matches!(
+        (text("apiGroup"), text("kind")),
+        ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+    );
+    if !known && absent(spec, "dataSourceRef") {
+        spec.remove("dataSource");
     }
 }
 

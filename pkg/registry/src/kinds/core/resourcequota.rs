@@ -63,7 +63,7 @@ fn validate(quota: &At<'_>) {
     }
     let expressions = spec.at("scopeSelector.matchExpressions");
     for term in expressions.items() {
-        selector_term(&expressions, &term);
+        selector_term(&spec, &term);
     }
 }
 
@@ -83,11 +83,16 @@ fn wrong_resources(spec: &At<'_>, scope: &str) -> Vec<()> {
     spec.get("hard").entries().filter(|(name, _)| !name.contains('/') && !fits(name)).map(|_| ()).collect()
 }
 
-fn selector_term(list: &At<'_>, term: &At<'_>) {
+fn selector_term(spec: &At<'_>, term: &At<'_>) {
+    let list = spec.at("scopeSelector.matchExpressions");
     let (scope, operator, values) = (term.get("scopeName").str(), term.get("operator").str(), term.get("values"));
     let at = |field: &str| list.get(field);
     if !SCOPES.contains(&scope) {
         at("scopeName").invalid_as(scope, "unsupported scope");
+    }
+    if !wrong_resources(spec, scope).is_empty() {
+        let shown = spec.get("scopeSelector").value().cloned().unwrap_or_default();
+        list.invalid_as(shown, "unsupported scope applied to resource");
     }
     let exists_only =
         matches!(scope, "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity");
@@ -104,7 +109,7 @@ fn selector_term(list: &At<'_>, term: &At<'_>) {
         "Exists" | "DoesNotExist" => {
             if !values.is_empty() {
                 let shown = values.value().cloned().unwrap_or_default();
-                at("values").invalid_as(shown, "must be no value when `operator` is 'Exists' or 'DoesNotExist' for scope selector");
+                at("values").invalid_as(shown, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector");
             }
         }
         _ => at("operator").invalid_as(operator, "not a valid selector operator"),

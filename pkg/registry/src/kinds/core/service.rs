@@ -82,6 +82,9 @@ fn policies(spec: &mut Object) {
     if matches!(kind.as_str(), "NodePort" | "LoadBalancer" | "ClusterIP") {
         fill(spec, "internalTrafficPolicy", "Cluster");
     }
+    if kind == "ExternalName" {
+        spec.remove("internalTrafficPolicy");
+    }
     if kind == "LoadBalancer" {
         fill(spec, "allocateLoadBalancerNodePorts", true);
     }

@@ -13,7 +13,9 @@ const CONTAINERS: &[&str] = &["containers", "initContainers", "ephemeralContaine
 const PROBES: &[&str] = &["livenessProbe", "readinessProbe", "startupProbe"];
 
 const FIELD_REF: &[Rule] = &[Zero("apiVersion", S("v1"))];
-const HTTP_GET: &[Rule] = &[Zero("path", S("/")), Zero("scheme", S("HTTP"))];
+// Fields behind features that are off in this release are not kept: `protocol` here, `stopSignal` of lifecycles.
+const HTTP_GET: &[Rule] =
+    &[Zero("path", S("/")), Zero("scheme", S("HTTP")), Run(|action| drop(action.remove("protocol")))];
 
 const PROBE: &[Rule] = &[
     Zero("timeoutSeconds", I(1)),
@@ -35,6 +37,7 @@ const CONTAINER: &[Rule] = &[
     ),
     In(&["resources"], &[Amounts(&["limits", "requests"])]),
     In(PROBES, PROBE),
+    In(&["lifecycle"], &[Run(|lifecycle| drop(lifecycle.remove("stopSignal")))]),
     In(&["lifecycle"], &[In(&["postStart", "preStop"], &[In(&["httpGet"], HTTP_GET)])]),
 ];
 

@@ -40,25 +40,6 @@ pub(crate) fn lifecycle(at: &At<'_>, around: &Around<'_>) {
             handler(&at.get(hook), &["exec", "httpGet", "tcpSocket", "sleep"], around);
         }
     }
-    let signal = at.get("stopSignal");
-    if signal.present() {
-        match around.spec.at("os.name").str() {
-            "" => signal.forbidden("may not be set for containers with empty `spec.os.name`"),
-            "windows" => signal.one_of(&["SIGKILL", "SIGTERM"]),
-            "linux" if !is_signal(signal.str()) => signal.not_supported(&[]),
-            _ => {}
-        }
-    }
-}
-
-fn is_signal(name: &str) -> bool {
-    const NAMES: &str = "SIGABRT SIGALRM SIGBUS SIGCHLD SIGCLD SIGCONT SIGFPE SIGHUP SIGILL SIGINT SIGIO SIGIOT \
-        SIGKILL SIGPIPE SIGPOLL SIGPROF SIGPWR SIGQUIT SIGSEGV SIGSTKFLT SIGSTOP SIGSYS SIGTERM SIGTRAP SIGTSTP \
-        SIGTTIN SIGTTOU SIGURG SIGUSR1 SIGUSR2 SIGVTALRM SIGWINCH SIGXCPU SIGXFSZ SIGRTMIN SIGRTMAX";
-    let offset = |prefix: &str, max: u8| {
-        name.strip_prefix(prefix).and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| (1..=max).contains(&n))
-    };
-    NAMES.split(' ').any(|n| n == name) || offset("SIGRTMIN+", 15) || offset("SIGRTMAX-", 14)
 }
 
 /// Exactly one handler of those allowed.

@@ -25,7 +25,7 @@ pub(crate) fn spec(at: &At<'_>, owner: Owner<'_>) {
     let around = Around {
         spec: at.clone(),
         volumes: volumes::volumes(at, owner.pod_name),
-        claims: at.get("resourceClaims").items().map(|c| c.get("name").str()).filter(|n| !n.is_empty()).collect(),
+        claims: claim_names(at),
     };
     resource_claims(&at.get("resourceClaims"));
     container::containers(&around);
@@ -52,6 +52,11 @@ pub(crate) fn spec(at: &At<'_>, owner: Owner<'_>) {
     names_and_numbers(at);
     os(at);
     file_keys(at);
+}
+
+fn claim_names<'a>(spec: &At<'a>) -> Vec<&'a str> {
+    let names = spec.get("resourceClaims").items().map(|c| c.get("name").str()).filter(|n| !n.is_empty());
+    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 fn resource_claims(list: &At<'_>) {

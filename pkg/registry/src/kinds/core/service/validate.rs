@@ -329,7 +329,7 @@ fn families_kept(spec: &At<'_>, was: &At<'_>) {
 pub(crate) fn status(new: &At<'_>, _old: &At<'_>) {
     let ingress = new.at("status.loadBalancer.ingress");
     if !ingress.is_empty() && !new.at("spec.type").str().is_empty() && new.at("spec.type").str() != "LoadBalancer" {
-        return ingress.forbidden("may only be used when `spec.type` is \"LoadBalancer\"");
+        return ingress.forbidden("may only be used when `spec.type` is 'LoadBalancer'");
     }
     for at in ingress.items() {
         let (address, mode, host) = (at.get("ip"), at.get("ipMode"), at.get("hostname"));
