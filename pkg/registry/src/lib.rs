@@ -27,14 +27,32 @@
 //! Decoding, strict field checks, defaults, admission order, validation and managed fields happen here, once.
 
 pub mod admission;
+mod allocation;
+mod builtin;
+mod codec;
+mod convert;
+mod crd;
+mod error;
 pub mod hooks;
 pub mod kinds;
+mod metadata;
+mod object;
+mod ownership;
 pub mod printers;
+mod registry;
 pub mod request;
+mod row;
+mod store;
+mod subresource;
 
 pub use admission::{Admission, AdmissionChain, Attributes, Operation};
 pub use hooks::{HookContext, Hooks, Plain};
+pub use object::{Deleted, Object, ObjectList, WatchItem, WatchKind, Written};
+pub use registry::{Registry, RegistryConfig};
 pub use request::{
     Body, DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Preconditions, Propagation,
     RequestContext, Target, UserInfo, Warnings, field_manager,
 };
+pub use row::Schema;
+pub use store::{Store, WatchStream};
+pub use subresource::TokenIssuer;

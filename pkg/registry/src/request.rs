@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use copepod_schema::decode::FieldValidation;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,18 +28,6 @@ pub struct UserInfo {
     /// More from the authenticator, such as a token's pod name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Vec<String>>,
-}
-
-/// What to do about unknown and duplicate fields (`fieldValidation`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FieldValidation {
-    /// Drop them.
-    Ignore,
-    /// Drop them and warn.
-    #[default]
-    Warn,
-    /// Refuse the request.
-    Strict,
 }
 
 /// Warnings for the client (`Warning` headers), collected from the whole pipeline.

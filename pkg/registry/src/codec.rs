@@ -1,0 +1,111 @@
+//! Decoding and encoding by schema: the one door to the schema crate's codecs.
+
+use bytes::Bytes;
+use copepod_api::{ApiError, ApiResult, GroupVersionKind, ResourceDef};
+use copepod_schema::{SchemaRef, decode, encode as encoder};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::request::{Body, FieldValidation, RequestContext};
+
+/// Type information of a body, read before anything else.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct TypeMeta {
+    kind: Option<String>,
+    api_version: Option<String>,
+}
+
+/// Decodes a body of the row's kind: strict checks, canonical form, type information filled in.
+pub(crate) fn body(cx: &RequestContext, body: &Body, def: &ResourceDef, schema: SchemaRef<'_>) -> ApiResult<Value> {
+    decode_as(cx, body, &def.gvk(), schema)
+}
+
+/// Decodes a body that is to be of kind `gvk`.
+pub(crate) fn decode_as(
+    cx: &RequestContext,
+    body: &Body,
+    gvk: &GroupVersionKind,
+    schema: SchemaRef<'_>,
+) -> ApiResult<Value> {
+    check_type(body, gvk)?;
+    let decoded = match body {
+        Body::Json(bytes) => decode::decode(bytes, schema, cx.field_validation),
+        Body::Yaml(bytes) => {
+            let value = yaml(bytes)?;
+            decode::decode_value(&value, schema, cx.field_validation)
+        }
+        Body::Value(value) => decode::decode_value(value, schema, cx.field_validation),
+    };
+    let decoded = decoded.map_err(|error| error.to_api_error(gvk))?;
+    for warning in decoded.warnings {
+        cx.warnings.add(warning);
+    }
+    let mut object = decoded.object;
+    if let Some(map) = object.as_object_mut() {
+        map.insert("kind".to_owned(), gvk.kind.clone().into());
+        map.insert("apiVersion".to_owned(), gvk.api_version().into());
+    }
+    Ok(object)
+}
+
+fn yaml(bytes: &Bytes) -> ApiResult<Value> {
+    let text = std::str::from_utf8(bytes).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))
+}
+
+fn check_type(body: &Body, gvk: &GroupVersionKind) -> ApiResult<()> {
+    let type_meta = match body {
+        Body::Json(bytes) => serde_json::from_slice::<TypeMeta>(bytes).unwrap_or_default(),
+        Body::Yaml(bytes) => TypeMeta::deserialize(yaml(bytes)?).unwrap_or_default(),
+        Body::Value(value) => TypeMeta::deserialize(value).unwrap_or_default(),
+    };
+    let version = type_meta.api_version.filter(|v| !v.is_empty());
+    if let Some(found) = version.filter(|version| *version != gvk.api_version()) {
+        return Err(ApiError::bad_request(format!(
+            "the API version in the data ({found}) does not match the expected API version ({})",
+            gvk.api_version()
+        )));
+    }
+    let kind = type_meta.kind.filter(|kind| !kind.is_empty());
+    match kind.filter(|kind| *kind != gvk.kind) {
+        Some(found) => Err(ApiError::bad_request(format!(
+            "{found} in version {:?} cannot be handled as a {}: converting ({found}) to ({}): unknown conversion",
+            gvk.version, gvk.kind, gvk.kind
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The object as compact JSON in the schema's field order, `kind` and `apiVersion` first.
+pub(crate) fn encode(object: &Value, schema: SchemaRef<'_>) -> Vec<u8> {
+    encoder::encode(object, schema)
+}
+
+/// Adds declared defaults.
+pub(crate) fn default(object: &mut Value, schema: SchemaRef<'_>) {
+    copepod_schema::defaults::apply(object, schema);
+}
+
+/// Makes a stored object of an older schema fit this one: unknown fields go, defaults come.
+pub(crate) fn complete(object: &mut Value, schema: SchemaRef<'_>) {
+    copepod_schema::defaults::prune(object, schema);
+    copepod_schema::defaults::apply(object, schema);
+}
+
+/// Decodes an object made by the server or admission once more, without complaints.
+pub(crate) fn normalize(object: &Value, gvk: &GroupVersionKind, schema: SchemaRef<'_>) -> ApiResult<Value> {
+    let decoded = decode::decode_value(object, schema, FieldValidation::Ignore);
+    decoded.map(|decoded| decoded.object).map_err(|error| error.to_api_error(gvk))
+}
+
+/// An applied configuration: YAML (or JSON) without pruning, which the merge checks itself.
+pub(crate) fn applied(body: &Bytes) -> ApiResult<Value> {
+    let config = yaml(body)?;
+    if config.is_object() {
+        return Ok(config);
+    }
+    Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"))
+}

@@ -1,0 +1,60 @@
+//! Conversion between the versions of one resource.
+
+use serde_json::Value;
+
+mod autoscaling;
+mod event;
+
+/// How a row's version relates to the version that is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Conversion {
+    /// Served, worked on and stored alike.
+    #[default]
+    None,
+    /// Only `apiVersion` differs (custom resources).
+    ApiVersion,
+    /// `events.k8s.io/v1`: worked on as served, stored as core events.
+    Event,
+    /// `autoscaling/v1`: worked on and stored as `autoscaling/v2`.
+    Autoscaling,
+}
+
+impl Conversion {
+    /// Served → working version, after decoding.
+    pub(crate) fn accept(self, object: &mut Value) {
+        if self == Self::Autoscaling {
+            autoscaling::to_v2(object);
+        }
+    }
+
+    /// Working → served version.
+    pub(crate) fn serve(self, object: &mut Value, _api_version: &str) {
+        if self == Self::Autoscaling {
+            autoscaling::to_v1(object);
+        }
+    }
+
+    /// Working → stored version.
+    pub(crate) fn store(self, object: &mut Value, api_version: &str) {
+        match self {
+            Self::None | Self::Autoscaling => {}
+            Self::ApiVersion => set_version(object, api_version),
+            Self::Event => event::to_core(object),
+        }
+    }
+
+    /// Stored → working version.
+    pub(crate) fn load(self, object: &mut Value, api_version: &str) {
+        match self {
+            Self::None | Self::Autoscaling => {}
+            Self::ApiVersion => set_version(object, api_version),
+            Self::Event => event::from_core(object),
+        }
+    }
+}
+
+fn set_version(object: &mut Value, api_version: &str) {
+    if let Some(map) = object.as_object_mut() {
+        map.insert("apiVersion".to_owned(), api_version.into());
+    }
+}

@@ -1,0 +1,151 @@
+//! The store of one row: the verbs of the API over the watch cache.
+//!
+//! Reads are in [`read`](self::read), the write pipeline in [`pipeline`](self::pipeline): every write of every verb
+//! goes through its `create_value` or `change`.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use copepod_api::{ApiError, ApiResult, GroupResource, ResourceDef};
+use copepod_store::{Backend, Cache, Cas, Entry, KeyValue, Revision};
+use serde_json::Value;
+
+use crate::{error::from_store, registry::Registry, request::RequestContext, row::Row, subresource::TokenIssuer};
+
+mod delete;
+mod patch;
+mod pipeline;
+mod read;
+mod selection;
+mod update;
+mod watch;
+
+pub(crate) use pipeline::{Change, Part};
+pub use watch::WatchStream;
+
+/// What all stores share.
+pub(crate) struct Core {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) registry: Weak<Registry>,
+    pub(crate) tokens: Option<Arc<dyn TokenIssuer>>,
+}
+
+impl Core {
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        self.cache.backend()
+    }
+
+    /// The store of another built-in resource.
+    pub(crate) fn sibling(&self, group: &str, version: &str, resource: &str) -> ApiResult<Store> {
+        let registry = self.registry.upgrade().ok_or_else(|| ApiError::internal("the registry is gone"))?;
+        let gvr = copepod_api::GroupVersionResource::new(group, version, resource);
+        registry.store(&gvr).ok_or_else(|| ApiError::internal(format!("no store of {resource}")))
+    }
+}
+
+/// The store of one row. Cloning is cheap.
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) row: Arc<Row>,
+    pub(crate) core: Arc<Core>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("row", &self.row).finish_non_exhaustive()
+    }
+}
+
+/// The outcome of a conditional write.
+pub(crate) enum Commit {
+    /// Written (or, in a dry run, not).
+    Done(Arc<Entry>),
+    /// Somebody was faster; the entry as it is now.
+    Lost(Option<Arc<Entry>>),
+}
+
+impl Store {
+    /// The row.
+    #[must_use]
+    pub fn def(&self) -> &Arc<ResourceDef> {
+        &self.row.def
+    }
+
+    /// The schema of the served version.
+    #[must_use]
+    pub fn schema(&self) -> &crate::row::Schema {
+        &self.row.schema
+    }
+
+    pub(crate) fn resource(&self) -> GroupResource {
+        self.row.def.group_resource()
+    }
+
+    pub(crate) fn not_found(&self, name: &str) -> ApiError {
+        ApiError::not_found(&self.resource(), name)
+    }
+
+    pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> String {
+        self.row.def.key(namespace, name)
+    }
+
+    /// The current entry, after all of this server's own writes.
+    pub(crate) async fn current(&self, namespace: Option<&str>, name: &str) -> ApiResult<Option<Arc<Entry>>> {
+        let entry = self.core.cache.get_fresh(&self.key(namespace, name)).await;
+        entry.map_err(|error| from_store(&error))
+    }
+
+    /// Writes an object in the working version when the key's revision is `expected`.
+    pub(crate) async fn commit(
+        &self,
+        cx: &RequestContext,
+        key: &str,
+        object: &Value,
+        expected: Revision,
+    ) -> ApiResult<Commit> {
+        let bytes = Bytes::from(self.row.store(object));
+        if cx.dry_run {
+            let now = self.core.cache.get_fresh(key).await.map_err(|error| from_store(&error))?;
+            if now.as_ref().map_or(0, |entry| entry.revision()) != expected {
+                return Ok(Commit::Lost(now));
+            }
+            return Ok(Commit::Done(entry(key, bytes, expected)));
+        }
+        let ttl: Option<Duration> = self.row.ttl;
+        let done = self.core.backend().put(key, bytes.clone(), expected, ttl).await;
+        Ok(match done.map_err(|error| from_store(&error))? {
+            Cas::Done(revision) => {
+                self.core.cache.note_written(revision);
+                Commit::Done(entry(key, bytes, revision))
+            }
+            Cas::Conflict(current) => Commit::Lost(current.map(|kv| Arc::new(Entry::new(kv)))),
+        })
+    }
+
+    /// Deletes a key when its revision is `expected`; the revision of the deletion, or `Err` with the current entry.
+    pub(crate) async fn remove(
+        &self,
+        cx: &RequestContext,
+        key: &str,
+        expected: Revision,
+    ) -> ApiResult<Result<Revision, Option<Arc<Entry>>>> {
+        if cx.dry_run {
+            return Ok(Ok(expected));
+        }
+        let done = self.core.backend().delete(key, expected).await;
+        Ok(match done.map_err(|error| from_store(&error))? {
+            Cas::Done(revision) => {
+                self.core.cache.note_written(revision);
+                Ok(revision)
+            }
+            Cas::Conflict(current) => Err(current.map(|kv| Arc::new(Entry::new(kv)))),
+        })
+    }
+}
+
+fn entry(key: &str, value: Bytes, revision: Revision) -> Arc<Entry> {
+    Arc::new(Entry::new(KeyValue { key: key.into(), value, revision }))
+}
