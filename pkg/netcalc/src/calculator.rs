@@ -167,6 +167,12 @@ impl Calculator {
         let ready_here = endpoints.values().filter(|e| e.local && e.ready).count();
         let health_check = (external_local && spec.health_check_node_port != 0)
             .then_some((spec.health_check_node_port, ready_here));
+        let serving = match protocol {
+            Protocol::Udp => {
+                endpoints.iter().filter(|(_, e)| e.serving).map(|(address, _)| *address).collect()
+            }
+            Protocol::Tcp | Protocol::Sctp => Vec::new(),
+        };
         Some(PortRules {
             name: PortName { service: service.clone(), port: port.name.as_str().into(), protocol },
             family,
@@ -183,6 +189,7 @@ impl Calculator {
             external_local,
             cluster: choice.cluster,
             local: choice.local,
+            serving,
             health_check,
         })
     }

@@ -166,6 +166,8 @@ pub struct PortRules {
     pub cluster: Vec<Backend>,
     /// Endpoints under the Local policy, sorted; empty when no policy needs them.
     pub local: Vec<Backend>,
+    /// Every endpoint that still answers, chosen or not; only for UDP, whose stale flows must be told from live ones.
+    pub serving: Vec<SocketAddr>,
     /// The Service's health check port and its number of ready local endpoints.
     pub health_check: Option<(u16, usize)>,
 }

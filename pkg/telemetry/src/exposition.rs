@@ -73,7 +73,8 @@ mod tests {
         text.sample("up", &[], 1.0);
         text.sample("up", &[("a", "x\"y"), ("b", "z")], 0.5);
         text.sample_at("up", &[], 2.0, 7);
-        let want = "# HELP up Whether it is up.\n# TYPE up gauge\nup 1\nup{a=\"x\\\"y\",b=\"z\"} 0.5\nup 2 7\n";
+        let want =
+            "# HELP up Whether it is up.\n# TYPE up gauge\nup 1\nup{a=\"x\\\"y\",b=\"z\"} 0.5\nup 2 7\n";
         assert_eq!(text.into_string(), want);
     }
 }

@@ -5,6 +5,8 @@
 
 mod exposition;
 mod log;
+mod plain;
 
 pub use exposition::Exposition;
 pub use log::{LogError, init};
+pub use plain::{PlainResponse, serve_plain};

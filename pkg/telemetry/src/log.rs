@@ -26,8 +26,8 @@ pub enum LogError {
 /// # Errors
 /// A filter that cannot be parsed, or a second call.
 pub fn init(filter: &str) -> Result<(), LogError> {
-    let parsed =
-        EnvFilter::try_new(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })?;
+    let parsed = EnvFilter::try_new(filter)
+        .map_err(|source| LogError::Filter { filter: filter.to_owned(), source })?;
     tracing_subscriber::fmt()
         .with_env_filter(parsed)
         .with_writer(std::io::stderr)

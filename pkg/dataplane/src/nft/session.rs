@@ -69,20 +69,17 @@ impl Session {
     }
 
     /// An empty transaction.
-    #[must_use]
     pub fn begin(&self) -> Transaction {
         self.conn.transaction()
     }
 
     /// A transaction that first removes the table with all it holds, then makes it anew; packets see either the
     /// old table or the finished new one.
-    #[must_use]
     pub fn begin_replace(&self) -> Transaction {
         self.begin_remove().add_table(self.table, Family::Ip)
     }
 
     /// A transaction that removes the table, whether or not it exists.
-    #[must_use]
     pub fn begin_remove(&self) -> Transaction {
         // Creating it first makes the removal valid on kernels that have no "destroy" (before 6.3).
         let create =
@@ -112,7 +109,6 @@ impl Session {
 }
 
 /// Adds `elements` to `set` in messages the kernel can take.
-#[must_use]
 pub fn chunked_elements(mut transaction: Transaction, set: &Set, elements: &[SetElement]) -> Transaction {
     for chunk in elements.chunks(ELEMENTS_PER_MESSAGE) {
         transaction = transaction.add_set_elements(set, chunk);

@@ -56,6 +56,13 @@ impl TableWatch {
         }
     }
 
+    /// Forgets what has been queued so far.
+    pub fn drain(&mut self) {
+        while matches!(self.conn.socket().try_recv_msg(), Ok(Some(_)) | Err(_)) {
+            // An overrun is reported once; the next read goes on with what is left.
+        }
+    }
+
     fn concerns(&self, datagram: &[u8]) -> bool {
         let mut rest = datagram;
         while let Some((message, next)) = split_message(rest) {
