@@ -121,7 +121,7 @@ impl Converter {
     fn field(&mut self, name: &str, node: NodeId, required: &[Value]) -> Field {
         let required = required.iter().any(|r| r == name);
         let name = self.builder.span(name);
-        Field { name, node, number: 0, via: 0, required, pointer: true, omit: Omit::Empty }
+        Field { name, node, number: 0, via: [0, 0], required, pointer: true, omit: Omit::Empty }
     }
 
     /// ObjectMeta, with the rules a schema gives for `name` and `generateName`.

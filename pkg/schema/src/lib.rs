@@ -34,7 +34,9 @@
 //! managed::apply(live, &patch, schema, &Manager, force) -> Result<Applied { object, changed }, ApplyError>
 //! managed::update(live, &mut new, schema, &Manager)    // create, update, patch
 //!
-//! openapi::…                                           // documents from the tables
+//! protobuf::open(body) -> Result<Envelope, _>;  protobuf::decode(&envelope, schema);  protobuf::encode(&object, schema)
+//!
+//! openapi::{v3(&Sources), v2(&Sources), index(entries), digest(&Sources), path(group, version)}
 //! ```
 //!
 //! Everything here is pure and synchronous: no I/O, no clock, no global state besides the lazily read table.
@@ -49,6 +51,7 @@ pub mod managed;
 pub mod node;
 pub mod openapi;
 pub mod patch;
+pub mod protobuf;
 mod scalar;
 mod table;
 pub mod validate;

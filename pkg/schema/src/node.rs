@@ -204,8 +204,8 @@ pub(crate) struct Field {
     pub(crate) node: NodeId,
     /// Protobuf field number; 0 where there is none.
     pub(crate) number: u16,
-    /// Protobuf number of the embedded message that carries the field; 0 for a direct field.
-    pub(crate) via: u16,
+    /// Protobuf numbers of the embedded messages that carry the field, outermost first; 0 for none.
+    pub(crate) via: [u16; 2],
     pub(crate) required: bool,
     pub(crate) pointer: bool,
     pub(crate) omit: Omit,

@@ -97,7 +97,7 @@ impl Loader {
         Block { model, lines, range }
     }
 
-    /// `<name> <number[.via]> <flags> <type> [attributes]`
+    /// `<name> <number[.via[.via]]> <flags> <type> [attributes]`
     fn field(&mut self, line: &'static str, model: &'static str) -> Field {
         let (line, default) = match line.split_once(" default=") {
             Some((line, default)) => (line, Some(default)),
@@ -106,7 +106,13 @@ impl Loader {
         let mut words = line.split(' ');
         let mut word = || words.next().unwrap_or_default();
         let (name, number, flags, type_) = (word(), word(), word(), word());
-        let (number, via) = number.split_once('.').unwrap_or((number, "0"));
+        let mut numbers = number.split('.').map(|number| number.parse().unwrap_or(0));
+        let number = numbers.next().unwrap_or(0);
+        let mut via = [0, 0];
+        // Innermost first in the table.
+        for (slot, carrier) in via.iter_mut().zip(numbers.rev()) {
+            *slot = carrier;
+        }
         let plain = self.type_(type_, model);
         let mut node = self.builder.copy(plain);
         for word in words {
@@ -120,8 +126,8 @@ impl Loader {
         Field {
             name: self.builder.span(name),
             node: if unchanged { plain } else { self.builder.intern(node) },
-            number: number.parse().unwrap_or(0),
-            via: via.parse().unwrap_or(0),
+            number,
+            via,
             required: flags.contains('r'),
             pointer: flags.contains('p'),
             omit: match (flags.contains('z'), flags.contains('o')) {
@@ -245,7 +251,7 @@ mod tests {
         let protocol = ports.items().and_then(|port| port.field("protocol")).expect("declared");
         assert_eq!(protocol.schema().default(), Some(&"TCP".into()));
         assert_eq!(protocol.schema().go_type(), "v1.Protocol");
-        assert_eq!(protocol.protobuf(), (4, None));
+        assert_eq!(protocol.protobuf(), (4, [].as_slice()));
     }
 
     #[test]

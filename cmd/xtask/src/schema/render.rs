@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <model> [kind=<group/version/Kind>] [atomic]
-//!  <json name> <protobuf number[.via]> <flags> <type> [list=…] [map=atomic] [patch=…] [key=…] [default=<json>]
+//!  <json name> <protobuf number[.via[.via]]> <flags> <type> [list=…] [map=atomic] [patch=…] [key=…] [default=<json>]
 //! ```
 //! Flags: `r` required, `p` pointer, `o` omitempty, `z` omitzero, `-` none. Types: a basic word, `[]T`, `{}T`,
 //! `@model` (`@.Name` in the same package), each optionally as `go.Name=T`.
@@ -82,7 +82,7 @@ impl Writer<'_> {
         }
         out.push('\n');
         let package = path.rsplit_once('.').map_or(path, |(package, _)| package).to_owned();
-        self.fields(&mut out, &fields.clone(), schema, 0, &package)?;
+        self.fields(&mut out, &fields.clone(), schema, "", &package)?;
         Ok(out)
     }
 
@@ -91,7 +91,7 @@ impl Writer<'_> {
         out: &mut String,
         fields: &[Field],
         schema: Option<&Value>,
-        via: u16,
+        via: &str,
         package: &str,
     ) -> Result<()> {
         for field in fields {
@@ -108,7 +108,9 @@ impl Writer<'_> {
                     // kind and apiVersion travel in the protobuf envelope, not in the message.
                     inner.iter_mut().for_each(|field| field.number = 0);
                 }
-                self.fields(out, &inner, schema, if type_meta { 0 } else { field.number }, package)?;
+                // The messages that carry the fields, outermost last.
+                let carriers = if type_meta { via.to_owned() } else { format!(".{}{via}", field.number) };
+                self.fields(out, &inner, schema, &carriers, package)?;
             } else {
                 self.field(out, field, schema, via, package)?;
             }
@@ -121,7 +123,7 @@ impl Writer<'_> {
         out: &mut String,
         field: &Field,
         schema: Option<&Value>,
-        via: u16,
+        via: &str,
         package: &str,
     ) -> Result<()> {
         let (type_, pointer) = match &field.type_ {
@@ -143,10 +145,7 @@ impl Writer<'_> {
             flags.push('-');
         }
         let expression = self.expression(type_, package).with_context(|| format!("field {}", field.json))?;
-        write!(out, " {} {}", field.json, field.number)?;
-        if via > 0 {
-            write!(out, ".{via}")?;
-        }
+        write!(out, " {} {}{via}", field.json, field.number)?;
         write!(out, " {flags} {expression}")?;
         attributes(out, field, property)?;
         out.push('\n');

@@ -110,7 +110,7 @@ impl Builder {
             name: Span::default(),
             node: NodeId(0),
             number: 0,
-            via: 0,
+            via: [0, 0],
             required: false,
             pointer: false,
             omit: super::Omit::Empty,

@@ -298,10 +298,11 @@ impl<'a> FieldRef<'a> {
         self.field.omit
     }
 
-    /// The protobuf number, and that of the embedded message which carries the field, if one does.
+    /// The protobuf number (0 for none), and the numbers of the embedded messages that carry the field, outermost
+    /// first.
     #[must_use]
-    pub const fn protobuf(self) -> (u16, Option<u16>) {
-        let via = if self.field.via == 0 { None } else { Some(self.field.via) };
-        (self.field.number, via)
+    pub fn protobuf(self) -> (u16, &'a [u16]) {
+        let depth = self.field.via.iter().take_while(|number| **number > 0).count();
+        (self.field.number, self.field.via.get(..depth).unwrap_or_default())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use copepod_schema::{builtin, decode, decode::FieldValidation, encode};
+use copepod_schema::{builtin, decode, decode::FieldValidation, encode, protobuf};
 
 /// Removes white space between JSON tokens, order and numbers untouched.
 fn compact(text: &str) -> String {
@@ -73,4 +73,30 @@ fn difference(name: &str, ours: &str, theirs: &str) -> String {
         .unwrap_or_else(|| ours.len().min(theirs.len()));
     let around = |text: &str| -> String { text.chars().skip(at.saturating_sub(60)).take(120).collect() };
     format!("{name}:\n  ours   …{}\n  theirs …{}", around(ours), around(theirs))
+}
+
+#[test]
+fn every_kind_has_upstreams_protobuf_form() {
+    let Some(dir) = crate::module("k8s.io/api@v0.37.2/testdata/HEAD") else { return };
+    let (mut tested, mut failed) = (0, Vec::new());
+    for row in copepod_schema::resources() {
+        let group = if row.group.is_empty() { "core" } else { &row.group };
+        let stem = format!("{group}.{}.{}", row.version, row.kind);
+        // No published test data for extension and aggregation kinds.
+        let Ok(bytes) = fs::read(dir.join(format!("{stem}.pb"))) else { continue };
+        let text = fs::read_to_string(dir.join(format!("{stem}.json"))).expect("the twin");
+        let schema = builtin().model(&row.schema).expect("every row has one");
+        let object = decode::decode(text.as_bytes(), schema, FieldValidation::Strict).expect("valid").object;
+        tested += 1;
+        if protobuf::encode(&object, schema) != bytes {
+            failed.push(format!("{stem}: encoding differs"));
+        }
+        let decoded = protobuf::open(&bytes).and_then(|envelope| protobuf::decode(&envelope, schema));
+        if decoded.as_ref() != Ok(&object) {
+            let ours = decoded.map_or_else(|error| error.to_string(), |object| object.to_string());
+            failed.push(difference(&stem, &ours, &object.to_string()));
+        }
+    }
+    assert!(failed.is_empty(), "{tested} tested, these fail:\n{}", failed.join("\n"));
+    assert!(tested > 60, "only {tested} kinds found");
 }
