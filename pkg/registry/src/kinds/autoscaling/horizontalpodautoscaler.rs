@@ -1,7 +1,10 @@
 //! Horizontal pod autoscalers, as `autoscaling/v2` stores them.
 
+mod metrics_checks;
+
 use serde_json::{Value, json};
 
+use crate::kinds::at::At;
 use crate::kinds::defaults::{
     Lit::I,
     Object,
@@ -13,6 +16,12 @@ use crate::kinds::kind::Kind;
 /// Horizontal pod autoscalers.
 pub(crate) static KIND: Kind = Kind {
     defaults: &[In(&["spec"], &[Nil("minReplicas", I(1)), Run(metrics), Run(behavior)])],
+    validate: |autoscaler| spec(&autoscaler.get("spec")),
+    validate_status: |new, _| {
+        for field in ["currentReplicas", "desiredReplicas"] {
+            new.get("status").get(field).not_negative();
+        }
+    },
     ..Kind::WITH_STATUS
 };
 
@@ -39,4 +48,22 @@ fn behavior(spec: &mut Object) {
     let down = map_mut(behavior, "scaleDown");
     fill(down, "selectPolicy", "Max");
     fill(down, "policies", json!([percent]));
+}
+
+fn spec(at: &At<'_>) {
+    let (min, max) = (at.get("minReplicas"), at.get("maxReplicas"));
+    min.not_negative();
+    if max.int().unwrap_or(0) < 1 {
+        max.invalid_as(max.int().unwrap_or(0), "must be greater than 0");
+    }
+    if let (Some(low), Some(high)) = (min.int(), max.int().or(Some(0)))
+        && high < low
+    {
+        max.invalid_as(high, "must be greater than or equal to `minReplicas`");
+    }
+    metrics_checks::reference(&at.get("scaleTargetRef"));
+    metrics_checks::metrics(&at.get("metrics"), min.int());
+    for direction in ["scaleUp", "scaleDown"] {
+        metrics_checks::rules(&at.get("behavior").get(direction));
+    }
 }

@@ -154,6 +154,21 @@ pub(crate) fn need_name(at: &At<'_>) {
     }
 }
 
+/// A path below a domain, such as `acme.io/foo`.
+pub(crate) fn prefixed_path(at: &At<'_>) {
+    const FORM: &str = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
+    if !at.need() {
+        return;
+    }
+    let Some((host, path)) = at.str().split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty()) else {
+        return at.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")");
+    };
+    copepod_api::names::dns1123_subdomain(host).into_iter().for_each(|error| at.invalid_as(host, error));
+    if !path.chars().all(|c| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c)) {
+        at.invalid_as(path, format!("Invalid path (regex used for validation is '{FORM}')"));
+    }
+}
+
 /// At least `min` dot-separated segments (`should be a domain with at least three segments`).
 pub(crate) fn qualified_domain(at: &At<'_>, min: usize) {
     if !at.need() {

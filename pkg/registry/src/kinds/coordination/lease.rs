@@ -8,6 +8,14 @@ use crate::kinds::kind::Kind;
 pub(crate) static KIND: Kind = Kind {
     create_on_update: true,
     unconditional_update: false,
+    validate: |lease| {
+        let spec = lease.get("spec");
+        let (duration, transitions) = (spec.get("leaseDurationSeconds"), spec.get("leaseTransitions"));
+        if duration.int().is_some_and(|n| n <= 0) {
+            duration.invalid("must be greater than 0");
+        }
+        transitions.not_negative();
+    },
     prepare_create: |_, new| drop_coordinated(new),
     prepare_update: |_, new, _| drop_coordinated(new),
     ..Kind::PLAIN

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::kinds::at::At;
 use crate::kinds::defaults::{
     Lit::{B, S},
     Object,
@@ -26,6 +27,13 @@ pub(crate) static KIND: Kind = Kind {
         ],
     )],
     unconditional_update: false,
+    validate: |driver| spec(&driver.get("spec")),
+    validate_update: Some(|new, old| {
+        let (at, was) = (new.get("spec"), old.get("spec"));
+        spec(&at);
+        at.get("attachedRequired").holding(&at.get("attachRequired")).immutable(&was.get("attachRequired"));
+        at.get("volumeLifecycleModes").immutable(&was.get("volumeLifecycleModes"));
+    }),
     generation: true,
     ..Kind::PLAIN
 };
@@ -33,5 +41,20 @@ pub(crate) static KIND: Kind = Kind {
 fn lifecycle_modes(spec: &mut Object) {
     if spec.get("volumeLifecycleModes").is_none_or(is_zero) {
         spec.insert("volumeLifecycleModes".to_owned(), json!(["Persistent"]));
+    }
+}
+
+fn spec(at: &At<'_>) {
+    at.get("fsGroupPolicy").one_of(&["File", "None", "ReadWriteOnceWithFSType"]);
+    for request in at.get("tokenRequests").items() {
+        let expiration = request.get("expirationSeconds");
+        if expiration.int().is_some_and(|n| n < 600) {
+            expiration.invalid("may not specify a duration less than 10 minutes");
+        } else if expiration.int().is_some_and(|n| n > 1 << 32) {
+            expiration.invalid("may not specify a duration larger than 2^32 seconds");
+        }
+    }
+    for mode in at.get("volumeLifecycleModes").items() {
+        mode.one_of(&["Ephemeral", "Persistent"]);
     }
 }

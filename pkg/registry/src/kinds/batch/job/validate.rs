@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::policies;
 use crate::kinds::at::{At, same};
-use crate::kinds::checks::{labels, workload};
+use crate::kinds::checks::{labels, text, workload};
 use crate::kinds::pod::validate as pods;
 
 /// A new job.
@@ -107,12 +107,7 @@ fn managed_by(at: &At<'_>) {
     if !at.present() {
         return;
     }
-    match at.str().split_once('/') {
-        Some((host, path)) if !host.is_empty() && !path.is_empty() => {
-            names::dns1123_subdomain(host).into_iter().for_each(|error| at.invalid_as(host, error));
-        }
-        _ => at.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")"),
-    }
+    text::prefixed_path(at);
     if at.str().len() > 63 {
         at.push(FieldError::too_long(at.path(), 63));
     }
