@@ -1,0 +1,115 @@
+//! Connections through the server: logs, exec, attach and port-forward by way of the kubelet; proxies to pods,
+//! services and nodes.
+//!
+//! An upgraded connection (WebSocket or SPDY) is a tunnel: once both sides have switched protocols, bytes are copied
+//! both ways and nothing here looks at them.
+
+use std::sync::Arc;
+
+use copepod_api::{ApiError, ApiResult, GroupVersionResource, Reason};
+use copepod_registry::{Attributes, Operation};
+use http::{Method, Response, header};
+use serde_json::json;
+
+use crate::body::Body;
+use crate::request::RequestInfo;
+use crate::respond;
+use crate::server::{Call, Server};
+
+mod endpoint;
+mod forward;
+mod pods;
+
+pub(crate) use forward::{Destination, forward};
+
+/// Whether a request is for a connection rather than an object.
+pub(crate) fn serves(info: &RequestInfo) -> bool {
+    info.group.is_empty()
+        && matches!(
+            (info.resource.as_str(), info.subresource.as_str()),
+            ("pods", "log" | "exec" | "attach" | "portforward" | "proxy") | ("services" | "nodes", "proxy")
+        )
+}
+
+impl Server {
+    /// Connects the client to what the path names.
+    pub(crate) async fn connect(self: Arc<Self>, call: Call) -> ApiResult<Response<Body>> {
+        let method = call.parts.method.clone();
+        let read = matches!(method, Method::GET | Method::HEAD);
+        let sub = call.info.subresource.as_str();
+        let allowed = match sub {
+            "log" => read,
+            "exec" | "attach" | "portforward" => matches!(method, Method::GET | Method::POST),
+            _ => true,
+        };
+        if !allowed {
+            let text = "the server does not allow this method on the requested resource";
+            return Err(ApiError::new(Reason::MethodNotAllowed, text));
+        }
+        if sub == "proxy" && read && !call.parts.uri.path().contains("/proxy/") {
+            return Ok(redirect_to_slash(&call));
+        }
+        self.admit_connect(&call).await?;
+        let destination = match (call.info.resource.as_str(), sub) {
+            ("pods", "log") => match self.log_destination(&call).await? {
+                Some(destination) => destination,
+                // A pod without a node has no log yet.
+                None => return Ok(respond::text(200, "")),
+            },
+            ("pods", "exec" | "attach" | "portforward") => self.stream_destination(&call).await?,
+            ("pods", _) => self.pod_destination(&call).await?,
+            ("services", _) => self.service_destination(&call).await?,
+            _ => self.node_destination(&call).await?,
+        };
+        let Call { parts, body, .. } = call;
+        forward(&self.kubelets, destination, parts, body).await
+    }
+
+    async fn admit_connect(&self, call: &Call) -> ApiResult<()> {
+        if matches!(call.info.subresource.as_str(), "log") {
+            return Ok(());
+        }
+        let info = &call.info;
+        let resource = GroupVersionResource::new("", "v1", &info.resource);
+        let kind = copepod_api::GroupVersionKind::new("", "v1", connect_kind(info));
+        let mut options = json!({"kind": kind.kind, "apiVersion": "v1"});
+        let attributes = Attributes {
+            operation: Operation::Connect,
+            kind: &kind,
+            resource: &resource,
+            subresource: &info.subresource,
+            namespace: &info.namespace,
+            name: &info.name,
+            old: None,
+            user: &call.user,
+            dry_run: false,
+            options: &json!({}),
+            warnings: &call.warnings,
+        };
+        self.admission.mutate(&attributes, &mut options).await?;
+        self.admission.validate(&attributes, Some(&options)).await
+    }
+}
+
+fn connect_kind(info: &RequestInfo) -> &'static str {
+    match (info.resource.as_str(), info.subresource.as_str()) {
+        (_, "exec") => "PodExecOptions",
+        (_, "attach") => "PodAttachOptions",
+        (_, "portforward") => "PodPortForwardOptions",
+        ("services", _) => "ServiceProxyOptions",
+        ("nodes", _) => "NodeProxyOptions",
+        _ => "PodProxyOptions",
+    }
+}
+
+fn redirect_to_slash(call: &Call) -> Response<Body> {
+    let mut location = format!("{}/", call.parts.uri.path());
+    if let Some(query) = call.parts.uri.query() {
+        location = format!("{location}?{query}");
+    }
+    let mut response = respond::text(301, "");
+    if let Ok(value) = http::HeaderValue::from_str(&location) {
+        response.headers_mut().insert(header::LOCATION, value);
+    }
+    response
+}

@@ -1,0 +1,180 @@
+//! What answers each kind of request.
+
+use std::sync::Arc;
+
+use copepod_api::{ApiError, ApiResult, GroupVersionResource, Reason};
+use copepod_registry::Store;
+use http::{HeaderValue, Response, header};
+use serde_json::json;
+
+use crate::body::Body;
+use crate::negotiate;
+use crate::respond;
+use crate::server::{Call, Server};
+
+mod read;
+mod table;
+mod watch;
+mod write;
+
+/// The version this server is compatible with.
+pub(crate) const GIT_VERSION: &str = "v1.37.2";
+
+/// What no handler serves.
+fn not_found() -> Response<Body> {
+    respond::text(404, "404 page not found\n")
+}
+
+impl Server {
+    /// Paths outside the API groups.
+    pub(crate) async fn non_resource(self: Arc<Self>, call: Call) -> ApiResult<Response<Body>> {
+        let path = call.info.path.as_str();
+        let trimmed = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+        if let Some(response) = self.health.answer(trimmed, &call.query) {
+            return Ok(response);
+        }
+        match trimmed {
+            "/" => Ok(respond::json(200, &json!({"paths": self.paths()}))),
+            "/version" => Ok(respond::json(200, &version())),
+            "/metrics" => {
+                Ok(respond::with_type(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics.render()))
+            }
+            "/.well-known/openid-configuration" => Ok(respond::json(200, &self.openid_configuration())),
+            "/openid/v1/jwks" => {
+                let keys: Vec<_> = self.authn.tokens.keys.iter().map(copepod_pki::jwt::PublicKey::to_jwk).collect();
+                let body = json!({"keys": keys}).to_string();
+                Ok(respond::with_type(200, "application/jwk-set+json", body))
+            }
+            _ if trimmed.starts_with("/openapi/") => {
+                Ok(self.openapi.answer(trimmed, &call).await?.unwrap_or_else(not_found))
+            }
+            _ if trimmed.starts_with("/api") => self.discover(trimmed, &call),
+            _ => Ok(not_found()),
+        }
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> =
+            ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]
+                .map(str::to_owned)
+                .to_vec();
+        paths.push("/.well-known/openid-configuration".to_owned());
+        paths.push("/api".to_owned());
+        paths.extend(self.discovery.load().paths());
+        paths.sort();
+        paths
+    }
+
+    fn openid_configuration(&self) -> serde_json::Value {
+        let issuer = self.authn.tokens.issuers.first().map_or("", String::as_str);
+        let mut algorithms: Vec<&str> = self.authn.tokens.keys.iter().map(|k| k.algorithm()).collect();
+        algorithms.sort_unstable();
+        algorithms.dedup();
+        let jwks = match self.config.service_account_jwks_uri.as_str() {
+            "" => format!("https://{}:{}/openid/v1/jwks", self.advertised, self.port),
+            uri => uri.to_owned(),
+        };
+        json!({
+            "issuer": issuer, "jwks_uri": jwks, "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"], "id_token_signing_alg_values_supported": algorithms,
+        })
+    }
+
+    fn discover(&self, path: &str, call: &Call) -> ApiResult<Response<Body>> {
+        let discovery = self.discovery.load();
+        let accept = call.header(header::ACCEPT);
+        if let Some((document, tag)) = discovery.aggregated(path) {
+            for clause in negotiate::parse_accept(accept) {
+                if !clause.allows("application/json") {
+                    continue;
+                }
+                if clause.param("g") == "apidiscovery.k8s.io" && clause.param("v") == "v2" {
+                    return Ok(tagged(call, document.clone(), tag, crate::discovery::AGGREGATED));
+                }
+                if clause.param("g").is_empty() {
+                    break;
+                }
+            }
+        }
+        let pretty = negotiate::is_pretty(&call.query, call.header(header::USER_AGENT));
+        let accepted = negotiate::negotiate(accept, negotiate::Transforms::None, pretty)?;
+        let address = format!("{}:{}", self.advertised, self.port);
+        match discovery.legacy(path, &address) {
+            Some(document) => Ok(respond::object(200, accepted, document.to_string().into())),
+            None => Ok(not_found()),
+        }
+    }
+
+    /// Resources: reviews that are never stored, connections, then everything the registry serves.
+    pub(crate) async fn resource(self: Arc<Self>, call: Call) -> ApiResult<Response<Body>> {
+        let info = &call.info;
+        let gvr = GroupVersionResource::new(&info.group, &info.version, &info.resource);
+        if crate::reviews::serves(&gvr) {
+            return self.review(call).await;
+        }
+        let Some(store) = self.registry.store(&gvr) else { return Ok(not_found()) };
+        if crate::connect::serves(info) {
+            return self.connect(call).await;
+        }
+        let def = store.def();
+        let sub = info.subresource.as_str();
+        if !sub.is_empty() && def.subresource(sub).is_none() {
+            return Ok(not_found());
+        }
+        if info.namespace.is_empty() && def.namespaced() && !matches!(info.verb.as_str(), "list" | "watch") {
+            return Ok(not_found());
+        }
+        match info.verb.as_str() {
+            "get" => self.get(&store, &call).await,
+            "list" => self.list(&store, &call).await,
+            "watch" => self.watch(&store, &call).await,
+            "create" => self.create(&store, call).await,
+            "update" => self.update(&store, call).await,
+            "patch" => self.patch(&store, call).await,
+            "delete" => self.delete(&store, call).await,
+            "deletecollection" => self.delete_collection(&store, call).await,
+            _ => Err(ApiError::new(Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")),
+        }
+    }
+}
+
+/// The scope a handler works in, for signatures.
+pub(crate) type StoreRef = Store;
+
+/// A document with an entity tag: 304 when the client has it.
+pub(crate) fn tagged(call: &Call, document: bytes::Bytes, tag: &str, media_type: &str) -> Response<Body> {
+    let quoted = format!("\"{tag}\"");
+    let known = call.header(header::IF_NONE_MATCH).split(',').any(|t| t.trim().trim_start_matches("W/") == quoted);
+    let mut response = if known {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = http::StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        respond::with_type(200, media_type, document)
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    headers.append(header::VARY, HeaderValue::from_static("Accept"));
+    if let Ok(value) = HeaderValue::from_str(&quoted) {
+        headers.insert(header::ETAG, value);
+    }
+    response
+}
+
+fn version() -> serde_json::Value {
+    json!({
+        "major": "1", "minor": "37", "emulationMajor": "1", "emulationMinor": "37",
+        "minCompatibilityMajor": "1", "minCompatibilityMinor": "36",
+        "gitVersion": GIT_VERSION, "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "", "compiler": "rustc", "platform": format!("linux/{}", architecture()),
+    })
+}
+
+/// The machine's architecture as Go names it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

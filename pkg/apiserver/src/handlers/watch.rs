@@ -1,0 +1,92 @@
+//! Watches: one chunk an event, flushed at once. The registry ends them at a random time, as upstream does.
+
+use bytes::Bytes;
+use copepod_api::{ApiResult, ResourceDef};
+use copepod_registry::{WatchItem, WatchStream};
+use futures::StreamExt as _;
+use http::{Response, header};
+use serde_json::{Value, json};
+
+use super::{StoreRef, read, table};
+use crate::body::Body;
+use crate::negotiate::{Target, Transforms};
+use crate::request::list_options;
+use crate::respond;
+use crate::server::{Call, Server};
+
+/// Turns events into the form the client wants.
+struct Framer {
+    def: std::sync::Arc<ResourceDef>,
+    target: Target,
+    include: table::Include,
+    /// Tables carry their columns in the first event only.
+    columns_sent: bool,
+}
+
+impl Framer {
+    fn frame(&mut self, item: &WatchItem) -> Bytes {
+        if self.target == Target::Object || item.kind == copepod_registry::WatchKind::Error {
+            return item.to_bytes();
+        }
+        let object = item.object.to_value();
+        let object = match self.target {
+            Target::Table => {
+                let metadata = json!({"resourceVersion": copepod_api::meta::resource_version(&object)});
+                let rows: &[Value] = std::slice::from_ref(&object);
+                let mut table = table::render(&self.def, self.include, rows, &metadata);
+                if std::mem::replace(&mut self.columns_sent, true) {
+                    table["columnDefinitions"] = Value::Null;
+                }
+                table
+            }
+            _ => table::partial(&object),
+        };
+        let mut bytes = json!({"type": item.kind.as_str(), "object": object}).to_string().into_bytes();
+        bytes.push(b'\n');
+        bytes.into()
+    }
+}
+
+impl Server {
+    /// GET with `watch=true`.
+    pub(super) async fn watch(&self, store: &StoreRef, call: &Call) -> ApiResult<Response<Body>> {
+        let accepted = read::accepted(call, Transforms::List).or_else(|_| read::accepted(call, Transforms::One))?;
+        let target = match accepted.target {
+            // A watch of partial metadata asks for single objects or for lists, both mean its events.
+            Target::Object => wanted_partial(call),
+            target => target,
+        };
+        let mut options = list_options(&call.query)?;
+        if options.field_selector.is_empty() && !call.info.name.is_empty() {
+            options.field_selector = format!("metadata.name={}", call.info.name);
+        }
+        let stream = store.watch(&call.read_context(), call.namespace(), &options).await?;
+        let framer = Framer {
+            def: std::sync::Arc::clone(store.def()),
+            target,
+            include: table::Include::of(call)?,
+            columns_sent: false,
+        };
+        let body = Body::stream(frames(stream, framer, self.shutdown.clone()));
+        let mut response = respond::with_type(200, respond::JSON, Bytes::new());
+        *response.body_mut() = body;
+        Ok(response)
+    }
+}
+
+fn wanted_partial(call: &Call) -> Target {
+    let partial = call.header(header::ACCEPT).contains("as=PartialObjectMetadata");
+    if partial { Target::PartialMetadata } else { Target::Object }
+}
+
+fn frames(
+    stream: WatchStream,
+    framer: Framer,
+    shutdown: tokio_util::sync::CancellationToken,
+) -> impl futures::Stream<Item = Result<Bytes, crate::body::StreamError>> + Send {
+    futures::stream::unfold((stream, framer), |(mut stream, mut framer)| async move {
+        let item = stream.next().await?;
+        Some((Ok(framer.frame(&item)), (stream, framer)))
+    })
+    .take_until(shutdown.cancelled_owned())
+}

@@ -1,0 +1,95 @@
+//! POST, PUT, PATCH and DELETE.
+
+use copepod_api::{ApiError, ApiResult, Reason};
+use copepod_registry::{Body as Content, Deleted, Patch, PatchKind};
+use http::{Response, header};
+
+use super::StoreRef;
+use super::read::{accepted, one, target};
+use crate::body::Body;
+use crate::negotiate::{Encoding, Transforms, body_encoding};
+use crate::request::{WriteOptions, delete_options, list_options};
+use crate::respond;
+use crate::server::{Call, Server};
+
+async fn content(call: &mut Call) -> ApiResult<Content> {
+    let encoding = body_encoding(call.header(header::CONTENT_TYPE))?;
+    let body = call.read_body().await?;
+    Ok(match encoding {
+        Encoding::Json => Content::Json(body),
+        Encoding::Yaml => Content::Yaml(body),
+    })
+}
+
+fn patch_kind(content_type: &str) -> ApiResult<PatchKind> {
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    let kinds = [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
+    kinds.into_iter().find(|k| k.media_type() == media_type).ok_or_else(|| {
+        let all: Vec<&str> = kinds.iter().map(|k| k.media_type()).collect();
+        ApiError::new(
+            Reason::UnsupportedMediaType,
+            format!("the body of the request was in an unknown format - accepted media types include: {}", all.join(", ")),
+        )
+    })
+}
+
+impl Server {
+    /// POST to a collection or to a subresource.
+    pub(super) async fn create(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
+        let accepted = accepted(&call, Transforms::One)?;
+        let options = WriteOptions::read(&call.query, "CreateOptions")?;
+        let body = content(&mut call).await?;
+        let cx = call.write_context(&options, &self.admission);
+        let object = store.create(&cx, &target(&call), body).await?;
+        one(201, store.def(), &call, accepted, &object)
+    }
+
+    /// PUT.
+    pub(super) async fn update(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
+        let accepted = accepted(&call, Transforms::One)?;
+        let options = WriteOptions::read(&call.query, "UpdateOptions")?;
+        let body = content(&mut call).await?;
+        let cx = call.write_context(&options, &self.admission);
+        let written = store.update(&cx, &target(&call), body).await?;
+        one(if written.created { 201 } else { 200 }, store.def(), &call, accepted, &written.object)
+    }
+
+    /// PATCH.
+    pub(super) async fn patch(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
+        let kind = patch_kind(call.header(header::CONTENT_TYPE))?;
+        let accepted = accepted(&call, Transforms::One)?;
+        let options = WriteOptions::read_patch(&call.query, kind)?;
+        let patch = Patch { kind, body: call.read_body().await?, force: options.force };
+        let cx = call.write_context(&options, &self.admission);
+        let written = store.patch(&cx, &target(&call), &patch).await?;
+        one(if written.created { 201 } else { 200 }, store.def(), &call, accepted, &written.object)
+    }
+
+    /// DELETE of one object.
+    pub(super) async fn delete(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
+        let accepted = accepted(&call, Transforms::One)?;
+        let body = call.read_body().await?;
+        let (options, dry_run) = delete_options(&body, &call.query)?;
+        let write = WriteOptions { dry_run, ..WriteOptions::default() };
+        let cx = call.write_context(&write, &self.admission);
+        match store.delete(&cx, &target(&call), &options).await? {
+            Deleted::Status(status) => {
+                let bytes = serde_json::to_vec(&status).map_err(ApiError::internal)?;
+                Ok(respond::object(200, accepted, bytes.into()))
+            }
+            Deleted::Object { object, .. } => one(200, store.def(), &call, accepted, &object),
+        }
+    }
+
+    /// DELETE of a collection.
+    pub(super) async fn delete_collection(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
+        let accepted = accepted(&call, Transforms::List)?;
+        let list = list_options(&call.query)?;
+        let body = call.read_body().await?;
+        let (options, dry_run) = delete_options(&body, &call.query)?;
+        let write = WriteOptions { dry_run, ..WriteOptions::default() };
+        let cx = call.write_context(&write, &self.admission);
+        let deleted = store.delete_collection(&cx, call.namespace(), &options, &list).await?;
+        Ok(respond::object(200, accepted, deleted.to_bytes()))
+    }
+}
