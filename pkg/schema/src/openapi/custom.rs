@@ -4,7 +4,6 @@ use copepod_api::ResourceDef;
 use serde_json::{Map, Value, json};
 
 use super::{Custom, Dialect, definitions::Definitions};
-use crate::descriptions;
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
@@ -60,7 +59,7 @@ fn object(custom: &Custom<'_>, definitions: &mut Definitions) -> Value {
     schema
 }
 
-fn described(mut schema: Value, text: Option<&str>) -> Value {
+fn described(mut schema: Value, text: Option<String>) -> Value {
     if let (Value::Object(map), Some(text)) = (&mut schema, text) {
         map.insert("description".to_owned(), text.into());
     }
@@ -74,7 +73,7 @@ fn own_fields(schema: &mut Value, definitions: &mut Definitions) {
         Dialect::V2 => reference,
         Dialect::V3 => json!({"allOf": [reference]}),
     };
-    let text = |field| descriptions::get("io.k8s.api.core.v1.Pod", field);
+    let text = |field| definitions.text("io.k8s.api.core.v1.Pod", field);
     let own = [
         ("apiVersion", described(json!({"type": "string"}), text("apiVersion"))),
         ("kind", described(json!({"type": "string"}), text("kind"))),
@@ -164,7 +163,7 @@ fn list(row: &ResourceDef, definitions: &mut Definitions) -> Value {
     let item = definitions.dialect.reference(&row.schema);
     let metadata = definitions.reference(LIST_META);
     let metadata = if definitions.dialect == Dialect::V3 { json!({"allOf": [metadata]}) } else { metadata };
-    let text = |field| descriptions::get("io.k8s.api.core.v1.PodList", field);
+    let text = |field| definitions.text("io.k8s.api.core.v1.PodList", field);
     json!({
         "description": format!("{} is a list of {}", row.list_kind, row.kind),
         "type": "object",

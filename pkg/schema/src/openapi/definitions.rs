@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::Dialect;
 use crate::{
-    builtin, descriptions,
+    builtin,
+    descriptions::Descriptions,
     node::{FieldRef, Format, Kind, ListType, SchemaRef},
 };
 
@@ -16,13 +17,14 @@ const CRD: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 /// Collects definitions and everything they refer to.
 pub(super) struct Definitions {
     pub(super) dialect: Dialect,
+    texts: Descriptions,
     done: Map<String, Value>,
     wanted: BTreeSet<String>,
 }
 
 impl Definitions {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, done: Map::new(), wanted: BTreeSet::new() }
+        Self { dialect, texts: Descriptions::load(), done: Map::new(), wanted: BTreeSet::new() }
     }
 
     /// A reference to a built-in definition, which will be part of the document.
@@ -44,7 +46,7 @@ impl Definitions {
             }
             let definition = match builtin().model(&model) {
                 Some(schema) => self.definition(schema, &model),
-                None => basic_definition(self.dialect, &model),
+                None => self.basic_definition(&model),
             };
             self.done.insert(model, definition);
         }
@@ -53,7 +55,7 @@ impl Definitions {
 
     fn definition(&mut self, schema: SchemaRef<'_>, model: &str) -> Value {
         let mut out = Map::new();
-        describe(&mut out, model, "");
+        self.describe(&mut out, model, "");
         let mut properties = Map::new();
         let mut required = Vec::new();
         for field in schema.fields() {
@@ -61,7 +63,7 @@ impl Definitions {
                 required.push(Value::from(field.name()));
             }
             let mut property = self.property(field);
-            describe(&mut property, model, field.name());
+            self.describe(&mut property, model, field.name());
             if let (1, Some(Value::Array(one))) = (property.len(), property.get_mut("allOf")) {
                 // Nothing stands beside the reference.
                 property = one.pop().and_then(|only| only.as_object().cloned()).unwrap_or_default();
@@ -139,6 +141,38 @@ impl Definitions {
         }
     }
 
+    /// Definitions that are no Go structs.
+    fn basic_definition(&self, model: &str) -> Value {
+        let name = model.rsplit('.').next().unwrap_or(model);
+        let mut out = match (name, self.dialect) {
+            ("Time" | "MicroTime", _) => json!({"type": "string", "format": "date-time"}),
+            ("Duration", _) => json!({"type": "string"}),
+            ("Quantity", Dialect::V3) => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+            ("Quantity", Dialect::V2) => json!({"type": "string"}),
+            ("IntOrString", Dialect::V3) => {
+                json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
+            }
+            ("IntOrString", Dialect::V2) => json!({"format": "int-or-string", "type": "string"}),
+            (name, _) if name.starts_with("JSON") => json!({}),
+            _ => json!({"type": "object"}),
+        };
+        if let Value::Object(map) = &mut out {
+            self.describe(map, model, "");
+        }
+        out
+    }
+
+    /// The description of a definition or field.
+    pub(super) fn text(&self, model: &str, field: &str) -> Option<String> {
+        self.texts.get(model, field)
+    }
+
+    fn describe(&self, out: &mut Map<String, Value>, model: &str, field: &str) {
+        if let Some(text) = self.text(model, field) {
+            out.insert("description".to_owned(), text.into());
+        }
+    }
+
     /// The type of a value: a reference or an inline schema.
     fn type_(&mut self, schema: SchemaRef<'_>) -> Value {
         if let Some(model) = schema.model() {
@@ -167,12 +201,6 @@ fn has_zero_object(schema: SchemaRef<'_>) -> bool {
     match schema.format() {
         Format::None => schema.kind() == Kind::Object,
         _ => false,
-    }
-}
-
-fn describe(out: &mut Map<String, Value>, model: &str, field: &str) {
-    if let Some(text) = descriptions::get(model, field) {
-        out.insert("description".to_owned(), text.into());
     }
 }
 
@@ -206,27 +234,6 @@ fn special(schema: SchemaRef<'_>) -> Option<String> {
         Format::Json => format!("{CRD}.JSON"),
         _ => return None,
     })
-}
-
-/// Definitions that are no Go structs.
-fn basic_definition(dialect: Dialect, model: &str) -> Value {
-    let name = model.rsplit('.').next().unwrap_or(model);
-    let mut out = match (name, dialect) {
-        ("Time" | "MicroTime", _) => json!({"type": "string", "format": "date-time"}),
-        ("Duration", _) => json!({"type": "string"}),
-        ("Quantity", Dialect::V3) => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
-        ("Quantity", Dialect::V2) => json!({"type": "string"}),
-        ("IntOrString", Dialect::V3) => {
-            json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
-        }
-        ("IntOrString", Dialect::V2) => json!({"format": "int-or-string", "type": "string"}),
-        (name, _) if name.starts_with("JSON") => json!({}),
-        _ => json!({"type": "object"}),
-    };
-    if let Value::Object(map) = &mut out {
-        describe(map, model, "");
-    }
-    out
 }
 
 /// All kinds a definition serves.
