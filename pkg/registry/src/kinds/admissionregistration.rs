@@ -2,6 +2,7 @@
 
 pub(crate) mod admissionpolicy;
 pub(crate) mod policybinding;
+pub(crate) mod rules;
 pub(crate) mod webhookconfiguration;
 
 use super::kind::Kind;

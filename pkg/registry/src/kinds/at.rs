@@ -265,6 +265,13 @@ impl<'a> At<'a> {
         }
     }
 
+    /// Wants no change of the value; the error does not show it, as upstream's generated checks do not.
+    pub(crate) fn fixed(&self, old: &Self) {
+        if !same(self.value, old.value) {
+            self.invalid_as(Value::Null, "field is immutable");
+        }
+    }
+
     /// Wants no change of the value.
     pub(crate) fn immutable(&self, old: &Self) {
         if !same(self.value, old.value) {

@@ -1,5 +1,6 @@
 //! The `resource.k8s.io` group.
 
+mod checks;
 pub(crate) mod deviceclass;
 pub(crate) mod devicetaintrule;
 pub(crate) mod resourceclaim;

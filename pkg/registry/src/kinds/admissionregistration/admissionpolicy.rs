@@ -1,5 +1,12 @@
 //! Admission policies.
 
+use std::collections::HashSet;
+
+use copepod_api::names;
+
+use super::rules;
+use crate::kinds::at::At;
+use crate::kinds::checks::labels;
 use crate::kinds::defaults::{
     Lit::{Map, S},
     Rule::{self, Each, In, Nil},
@@ -20,10 +27,109 @@ const SPEC: &[Rule] = &[In(&["spec"], &[Nil("failurePolicy", S("Fail")), In(&["m
 pub(crate) static VALIDATING: Kind = Kind {
     defaults: SPEC,
     unconditional_update: false,
+    validate: |policy| {
+        common(&policy.get("spec"));
+        validations(policy);
+    },
     prepare_status: |_, new, old| keep_meta(new, old),
     ..Kind::WITH_STATUS
 };
 
 /// Mutating policies.
 pub(crate) static MUTATING: Kind =
-    Kind { defaults: SPEC, generation: true, unconditional_update: false, ..Kind::PLAIN };
+    Kind {
+        defaults: SPEC,
+        generation: true,
+        unconditional_update: false,
+        validate: |policy| {
+            common(&policy.get("spec"));
+            mutations(&policy.get("spec"));
+        },
+        ..Kind::PLAIN
+    };
+
+fn common(spec: &At<'_>) {
+    spec.get("failurePolicy").one_of(&["Fail", "Ignore"]);
+    let kind = spec.get("paramKind");
+    if kind.present() {
+        kind.get("apiVersion").need();
+        kind.get("kind").need();
+    }
+    let constraints = spec.get("matchConstraints");
+    if constraints.present() {
+        rules::matching(&constraints);
+        if constraints.get("resourceRules").is_empty() {
+            constraints.get("resourceRules").required("");
+        }
+    } else {
+        constraints.required("");
+    }
+    rules::conditions(&spec.get("matchConditions"));
+    let mut seen = HashSet::new();
+    for at in spec.get("variables").items() {
+        if at.get("name").need() && !seen.insert(at.get("name").str()) {
+            at.get("name").duplicate();
+        }
+        if at.get("expression").str().trim().is_empty() {
+            at.get("expression").required("expression is not specified");
+        }
+    }
+}
+
+fn validations(policy: &At<'_>) {
+    let spec = policy.get("spec");
+    let (list, audits) = (spec.get("validations"), spec.get("auditAnnotations"));
+    if list.is_empty() && audits.is_empty() {
+        for at in [&list, &audits] {
+            at.required("validations or auditAnnotations must contain at least one item");
+        }
+    }
+    for at in list.items() {
+        if at.get("expression").str().trim().is_empty() {
+            at.get("expression").required("expression is not specified");
+        }
+        at.get("reason").one_of(&["Forbidden", "Invalid", "RequestEntityTooLarge"]);
+    }
+    for at in audits.items() {
+        let key = at.get("key");
+        let full = format!("{}/{}", policy.at("metadata.name").str(), key.str());
+        names::qualified_name(&full).into_iter().for_each(|error| key.invalid_as(full.as_str(), error));
+        if at.get("valueExpression").str().trim().is_empty() {
+            at.get("valueExpression").required("valueExpression is not specified");
+        }
+    }
+}
+
+fn mutations(spec: &At<'_>) {
+    let (list, again) = (spec.get("mutations"), spec.get("reinvocationPolicy"));
+    list.need_because("mutations must contain at least one item");
+    for at in list.items() {
+        let types = &["ApplyConfiguration", "JSONPatch"];
+        if at.get("patchType").is_empty() {
+            at.get("patchType").required("");
+        } else {
+            at.get("patchType").one_of(types);
+        }
+        for (kind, field) in [("ApplyConfiguration", "applyConfiguration"), ("JSONPatch", "jsonPatch")] {
+            if at.is("patchType", kind) && !at.get(field).present() {
+                at.get(field).required(&format!("must be specified when patchType is {kind}"));
+            }
+        }
+    }
+    again.need_one_of(&["IfNeeded", "Never"]);
+}
+
+/// Names of things that policies refer to.
+pub(crate) fn reference(at: &At<'_>) {
+    if !at.present() {
+        return;
+    }
+    let (name, selector) = (at.get("name"), at.get("selector"));
+    if name.is_empty() && !selector.present() {
+        at.required("one of name or selector must be specified");
+    } else if !name.is_empty() && selector.present() {
+        name.forbidden("name and selector are mutually exclusive");
+    }
+    labels::selector(&selector);
+    at.get("parameterNotFoundAction").need_one_of(&["Allow", "Deny"]);
+}

@@ -1,5 +1,10 @@
 //! Configurations of admission webhooks.
 
+use std::collections::HashSet;
+
+use super::rules;
+use crate::kinds::at::At;
+use crate::kinds::checks::labels;
 use crate::kinds::defaults::{
     Lit::{I, Map, S},
     Rule::{self, Each, In, Nil},
@@ -22,6 +27,7 @@ pub(crate) static VALIDATING: Kind = Kind {
     generation: true,
     counts: body_differs,
     unconditional_update: false,
+    validate,
     ..Kind::PLAIN
 };
 
@@ -31,5 +37,35 @@ pub(crate) static MUTATING: Kind = Kind {
     generation: true,
     counts: body_differs,
     unconditional_update: false,
+    validate,
     ..Kind::PLAIN
 };
+
+fn validate(configuration: &At<'_>) {
+    let mut seen = HashSet::new();
+    for at in configuration.get("webhooks").items() {
+        let name = at.get("name");
+        rules::hook_name(&name);
+        at.get("rules").items().for_each(|rule| rules::rule(&rule));
+        at.get("failurePolicy").one_of(&["Fail", "Ignore"]);
+        at.get("matchPolicy").one_of(&["Equivalent", "Exact"]);
+        let effects = at.get("sideEffects");
+        if !effects.present() {
+            effects.required("must specify one of None, NoneOnDryRun");
+        }
+        effects.one_of(&["None", "NoneOnDryRun"]);
+        let timeout = at.get("timeoutSeconds");
+        if timeout.int().is_some_and(|n| !(1..=30).contains(&n)) {
+            timeout.invalid("the timeout value must be between 1 and 30 seconds");
+        }
+        labels::selector(&at.get("namespaceSelector"));
+        labels::selector(&at.get("objectSelector"));
+        at.get("reinvocationPolicy").one_of(&["IfNeeded", "Never"]);
+        rules::client(&at.get("clientConfig"));
+        rules::conditions(&at.get("matchConditions"));
+        rules::review_versions(&at.get("admissionReviewVersions"));
+        if !name.is_empty() && !seen.insert(name.str()) {
+            name.duplicate();
+        }
+    }
+}

@@ -1,5 +1,8 @@
 //! Custom resource definitions.
 
+mod schema;
+mod validate;
+
 use serde_json::{Value, json};
 
 use crate::kinds::defaults::{
@@ -28,6 +31,8 @@ pub(crate) static KIND: Kind = Kind {
     ],
     prepare_create: |_, new| store_version(new),
     prepare_update: |_, new, _| store_version(new),
+    validate: validate::create,
+    validate_update: Some(validate::update),
     ..Kind::WITH_STATUS
 };
 

@@ -9,13 +9,13 @@ use crate::kinds::defaults::{
     Lit::I,
     Object,
     Rule::{In, Nil, Run},
-    absent, fill, is_zero, map_mut,
+    absent, fill, is_zero, map_mut, text,
 };
 use crate::kinds::kind::Kind;
 
 /// Horizontal pod autoscalers.
 pub(crate) static KIND: Kind = Kind {
-    defaults: &[In(&["spec"], &[Nil("minReplicas", I(1)), Run(metrics), Run(behavior)])],
+    defaults: &[Run(old_metric), In(&["spec"], &[Nil("minReplicas", I(1)), Run(metrics), Run(behavior)])],
     validate: |autoscaler| spec(&autoscaler.get("spec")),
     validate_status: |new, _| {
         for field in ["currentReplicas", "desiredReplicas"] {
@@ -24,6 +24,15 @@ pub(crate) static KIND: Kind = Kind {
     },
     ..Kind::WITH_STATUS
 };
+
+/// In `autoscaling/v1` the default metric has a field of its own.
+fn old_metric(autoscaler: &mut Object) {
+    if text(autoscaler, "apiVersion") == "autoscaling/v1"
+        && let Some(spec) = autoscaler.get_mut("spec").and_then(Value::as_object_mut)
+    {
+        fill(spec, "targetCPUUtilizationPercentage", 80);
+    }
+}
 
 fn metrics(spec: &mut Object) {
     // `targetCPUUtilizationPercentage` marks a body of `autoscaling/v1`, where it is the metric.
@@ -54,7 +63,11 @@ fn spec(at: &At<'_>) {
     let (min, max) = (at.get("minReplicas"), at.get("maxReplicas"));
     min.not_negative();
     if max.int().unwrap_or(0) < 1 {
-        max.invalid_as(max.int().unwrap_or(0), "must be greater than 0");
+        if max.int().unwrap_or(0) == 0 {
+            max.required("");
+        } else {
+            max.invalid("must be greater than 0");
+        }
     }
     if let (Some(low), Some(high)) = (min.int(), max.int().or(Some(0)))
         && high < low

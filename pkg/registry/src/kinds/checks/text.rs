@@ -169,6 +169,26 @@ pub(crate) fn prefixed_path(at: &At<'_>) {
     }
 }
 
+/// The name of a signer, such as `example.com/signer-name`.
+pub(crate) fn signer_name(at: &At<'_>) {
+    if !at.need() {
+        return;
+    }
+    let parts: Vec<&str> = at.str().split('/').collect();
+    let [domain, path] = parts.as_slice() else {
+        return at.invalid("must be a fully qualified domain and path of the form 'example.com/signer-name'");
+    };
+    for error in copepod_api::names::dns1123_subdomain(domain) {
+        at.invalid_as(*domain, format!("validating label {domain:?}: {error}"));
+    }
+    if domain.split('.').count() < 2 {
+        at.invalid_as(*domain, "should be a domain with at least two segments separated by dots");
+    }
+    for error in copepod_api::names::dns1123_subdomain(path) {
+        at.invalid_as(*path, format!("validating label {path:?}: {error}"));
+    }
+}
+
 /// At least `min` dot-separated segments (`should be a domain with at least three segments`).
 pub(crate) fn qualified_domain(at: &At<'_>, min: usize) {
     if !at.need() {

@@ -62,7 +62,7 @@ fn ports(list: &At<'_>) {
 
 fn endpoint(at: &At<'_>, kind: &str) {
     let addresses = at.get("addresses");
-    addresses.need_because("must contain at least 1 address");
+    addresses.need();
     at_most(&addresses, 100);
     addresses.items().for_each(|address| check_address(&address, &addresses, kind));
     at.get("nodeName").text(names::dns1123_subdomain);

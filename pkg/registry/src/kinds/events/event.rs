@@ -11,7 +11,10 @@ pub(crate) static KIND: Kind = Kind {
     validate: |event| {
         event.get("eventTime").need();
         if event.get("eventTime").present() {
-            event.get("type").need_one_of(&["Normal", "Warning"]);
+            let kind = event.get("type").str();
+            if !matches!(kind, "Normal" | "Warning") {
+                event.get("type").invalid_as("", format!("has invalid value: {kind}"));
+            }
         }
         validate(event, &NEW);
     },

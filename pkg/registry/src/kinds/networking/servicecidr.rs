@@ -19,7 +19,9 @@ fn cidrs(list: &At<'_>, spec: &At<'_>) {
         let shown = spec.value().cloned().unwrap_or_default();
         list.invalid_as(shown, "may only hold up to 2 values");
     }
-    list.items().for_each(|range| ip::canonical_cidr(&range));
+    if list.array().len() <= 2 {
+        list.items().for_each(|range| ip::canonical_cidr(&range));
+    }
     if let [one, two] = list.strings().as_slice()
         && one.contains(':') == two.contains(':')
     {

@@ -14,7 +14,7 @@ pub(crate) static KIND: Kind = Kind {
     defaults: &[In(&["overhead"], &[Amounts(&["podFixed"])])],
     unconditional_update: false,
     validate,
-    validate_update: Some(|new, old| new.get("handler").immutable(&old.get("handler"))),
+    validate_update: Some(|new, old| new.get("handler").fixed(&old.get("handler"))),
     ..Kind::PLAIN
 };
 

@@ -25,7 +25,7 @@ pub(crate) static CLUSTER_ROLE: Kind = Kind {
 
 fn rules(list: &At<'_>, namespaced: bool) {
     for rule in list.items() {
-        rule.get("verbs").need_because("verbs must contain at least one value");
+        rule.get("verbs").need();
         let urls = rule.get("nonResourceURLs");
         if !urls.is_empty() {
             if namespaced {

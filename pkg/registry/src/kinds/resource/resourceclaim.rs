@@ -1,5 +1,6 @@
 //! Resource claims and their templates.
 
+use super::checks;
 use crate::kinds::defaults::{
     Lit::{I, S},
     Object,
@@ -38,9 +39,16 @@ pub(crate) static CLAIM: Kind = Kind {
         ),
     ],
     reset_status: true,
+    validate: |claim| checks::claim(&claim.get("spec")),
+    validate_update: Some(|new, old| new.get("spec").immutable(&old.get("spec"))),
     prepare_status: |_, new, old| keep_meta(new, old),
     ..Kind::PLAIN
 };
 
 /// Templates of claims.
-pub(crate) static TEMPLATE: Kind = Kind { defaults: &[In(&["spec"], &[In(&["spec"], SPEC)])], ..Kind::PLAIN };
+pub(crate) static TEMPLATE: Kind = Kind {
+    defaults: &[In(&["spec"], &[In(&["spec"], SPEC)])],
+    validate: |template| checks::claim(&template.at("spec.spec")),
+    validate_update: Some(|new, old| new.get("spec").immutable(&old.get("spec"))),
+    ..Kind::PLAIN
+};

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::checks;
 use crate::hooks::HookContext;
 use crate::kinds::defaults::fill;
 use crate::kinds::kind::Kind;
@@ -11,6 +12,14 @@ pub(crate) static KIND: Kind = Kind {
     prepare_create: |cx, new| date_taints(cx, new),
     prepare_update: |cx, new, _| date_taints(cx, new),
     generation: true,
+    validate: |slice| checks::slice(&slice.get("spec")),
+    validate_update: Some(|new, old| {
+        checks::slice(&new.get("spec"));
+        for field in ["driver", "nodeName"] {
+            new.get("spec").get(field).immutable(&old.get("spec").get(field));
+        }
+        new.at("spec.pool.name").immutable(&old.at("spec.pool.name"));
+    }),
     ..Kind::PLAIN
 };
 

@@ -1,5 +1,8 @@
 //! CSI drivers.
 
+use std::collections::HashSet;
+
+use copepod_api::FieldError;
 use serde_json::json;
 
 use crate::kinds::at::At;
@@ -46,7 +49,12 @@ fn lifecycle_modes(spec: &mut Object) {
 
 fn spec(at: &At<'_>) {
     at.get("fsGroupPolicy").one_of(&["File", "None", "ReadWriteOnceWithFSType"]);
+    let mut audiences = HashSet::new();
     for request in at.get("tokenRequests").items() {
+        let audience = request.get("audience");
+        if !audiences.insert(audience.str()) {
+            audience.duplicate();
+        }
         let expiration = request.get("expirationSeconds");
         if expiration.int().is_some_and(|n| n < 600) {
             expiration.invalid("may not specify a duration less than 10 minutes");
@@ -54,7 +62,8 @@ fn spec(at: &At<'_>) {
             expiration.invalid("may not specify a duration larger than 2^32 seconds");
         }
     }
-    for mode in at.get("volumeLifecycleModes").items() {
-        mode.one_of(&["Ephemeral", "Persistent"]);
+    let modes = at.get("volumeLifecycleModes");
+    for mode in modes.strings().into_iter().filter(|mode| !matches!(*mode, "Ephemeral" | "Persistent")) {
+        modes.push(FieldError::not_supported(modes.path(), mode, &["Persistent", "Ephemeral"]));
     }
 }

@@ -4,10 +4,13 @@ use copepod_api::names;
 
 use crate::kinds::at::At;
 use crate::kinds::checks::{amounts, labels};
+use crate::kinds::defaults::{Object, Rule::Run};
 use crate::kinds::kind::Kind;
+use crate::kinds::pod::resources::quantity;
 
 /// CSI storage capacities.
 pub(crate) static KIND: Kind = Kind {
+    defaults: &[Run(canonical)],
     unconditional_update: false,
     validate,
     validate_update: Some(|new, old| {
@@ -25,5 +28,14 @@ fn validate(capacity: &At<'_>) {
     class.invalid_all(names::dns1123_subdomain(class.str()));
     for field in ["capacity", "maximumVolumeSize"] {
         amounts::not_negative(&capacity.get(field));
+    }
+}
+
+/// Amounts in canonical form.
+fn canonical(object: &mut Object) {
+    for field in ["capacity", "maximumVolumeSize"] {
+        if let Some(amount) = object.get(field).and_then(quantity) {
+            object.insert(field.to_owned(), amount.to_string().into());
+        }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) static KIND: Kind = Kind {
     validate,
     validate_update: Some(|new, old| {
         for field in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            new.get(field).immutable(&old.get(field));
+            new.get(field).fixed(&old.get(field));
         }
         if new.errors() == 0 {
             validate(new);

@@ -12,7 +12,9 @@ pub(crate) static KIND: Kind = Kind {
     },
     validate_update: Some(|new, old| {
         for field in ["driverName", "parameters"] {
-            new.get(field).immutable(&old.get(field));
+            if new.get(field).value() != old.get(field).value() {
+                new.get(field).forbidden(format!("updates to {field} are forbidden."));
+            }
         }
     }),
     ..Kind::PLAIN
