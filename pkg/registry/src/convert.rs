@@ -13,6 +13,8 @@ pub(crate) enum Conversion {
     None,
     /// Only `apiVersion` differs (custom resources).
     ApiVersion,
+    /// Custom resources with a conversion webhook, which is not called yet: only the stored version is served.
+    Webhook,
     /// `events.k8s.io/v1`: worked on as served, stored as core events.
     Event,
     /// `autoscaling/v1`: worked on and stored as `autoscaling/v2`.
@@ -28,7 +30,7 @@ impl Conversion {
     }
 
     /// Working → served version.
-    pub(crate) fn serve(self, object: &mut Value, _api_version: &str) {
+    pub(crate) fn serve(self, object: &mut Value) {
         if self == Self::Autoscaling {
             autoscaling::to_v1(object);
         }
@@ -37,7 +39,7 @@ impl Conversion {
     /// Working → stored version.
     pub(crate) fn store(self, object: &mut Value, api_version: &str) {
         match self {
-            Self::None | Self::Autoscaling => {}
+            Self::None | Self::Autoscaling | Self::Webhook => {}
             Self::ApiVersion => set_version(object, api_version),
             Self::Event => event::to_core(object),
         }
@@ -46,7 +48,7 @@ impl Conversion {
     /// Stored → working version.
     pub(crate) fn load(self, object: &mut Value, api_version: &str) {
         match self {
-            Self::None | Self::Autoscaling => {}
+            Self::None | Self::Autoscaling | Self::Webhook => {}
             Self::ApiVersion => set_version(object, api_version),
             Self::Event => event::from_core(object),
         }

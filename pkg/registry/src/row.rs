@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use copepod_api::{ApiResult, GroupVersionKind, ResourceDef, meta};
+use copepod_api::{ApiError, ApiResult, GroupVersionKind, ResourceDef, meta};
 use copepod_schema::{SchemaRef, SchemaSet};
 use copepod_store::Entry;
 use serde_json::Value;
@@ -101,11 +101,24 @@ impl Row {
         }
         let value = entry.value_at(revision);
         let mut value = value.ok_or_else(|| unreasoned(&format!("{}: not readable", entry.key())))?;
+        self.convertible(entry.api_version())?;
         self.conversion.load(&mut value, &self.working.api_version());
         if self.complete_on_read {
             codec::complete(&mut value, self.working_schema.root());
         }
         Ok(value)
+    }
+
+    /// Whether objects of a stored version can be turned into the working version and back.
+    pub(crate) fn convertible(&self, stored: &str) -> ApiResult<()> {
+        let working = self.working.api_version();
+        if self.conversion != Conversion::Webhook || stored == working {
+            return Ok(());
+        }
+        let (group, plural) = (&self.def.group, &self.def.plural);
+        Err(ApiError::internal(format!(
+            "conversion webhook for {plural}.{group} is not called yet: {stored} cannot be converted to {working}"
+        )))
     }
 
     /// The stored bytes of an object in the working version.
@@ -118,7 +131,7 @@ impl Row {
 
     /// An object in the working version as clients of this row see it.
     pub(crate) fn serve(&self, mut object: Value) -> Value {
-        self.conversion.serve(&mut object, &self.def.gvk().api_version());
+        self.conversion.serve(&mut object);
         object
     }
 }

@@ -106,6 +106,7 @@ impl Store {
         object: &Value,
         expected: Revision,
     ) -> ApiResult<Commit> {
+        self.row.convertible(&self.row.stored_version)?;
         let bytes = Bytes::from(self.row.store(object));
         if cx.dry_run {
             let now = self.core.cache.get_fresh(key).await.map_err(|error| from_store(&error))?;

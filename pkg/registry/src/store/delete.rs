@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     admission::{Attributes, Operation},
-    metadata,
+    crd, metadata,
     object::{Deleted, Object, ObjectList},
     request::{DeleteOptions, ListOptions, Propagation, RequestContext, Target},
     row::GarbagePolicy,
@@ -130,7 +130,8 @@ impl Store {
             metadata::set(meta::metadata_mut(&mut new), "finalizers", list);
         }
         let waits = subresource::namespace_terminating(&self.row.def, &mut new);
-        let pending = !collected.is_empty() || waits;
+        let kept = crd::keeps(&self.row.def, &mut new, cx.now);
+        let pending = !collected.is_empty() || waits || kept;
         match graceful {
             Some(seconds) if pending || seconds > 0 => Step::Mark(new),
             Some(_) => Step::MarkAndRemove(new),
