@@ -12,6 +12,7 @@
 mod bundle;
 mod cargo;
 mod images;
+mod oracle;
 mod schema;
 mod tidy;
 mod upstream;
@@ -31,6 +32,9 @@ enum Task {
     /// Upstream's own programs (containerd, runc, etcd, kubectl, crictl, …), built from pinned Go modules.
     #[command(subcommand)]
     Upstream(upstream::Upstream),
+    /// Upstream's own components in a node: the second opinion.
+    #[command(subcommand)]
+    Oracle(oracle::OracleTask),
     /// The shipped images.
     #[command(subcommand)]
     Image(images::Images),
@@ -43,8 +47,11 @@ enum Task {
 }
 
 fn main() -> anyhow::Result<()> {
+    // A node's own processes are this same program under hidden names.
+    copepod_testkit::dispatch();
     match Cli::parse().task {
         Task::Upstream(task) => upstream::run(&task),
+        Task::Oracle(task) => oracle::run(&task),
         Task::Image(task) => images::run(&task),
         Task::Bundle(options) => bundle::run(&options),
         Task::Tidy => tidy::run(),

@@ -52,6 +52,19 @@ pub enum TestkitError {
         #[source]
         source: io::Error,
     },
+    /// A key or certificate could not be made.
+    #[error(transparent)]
+    Pki(#[from] copepod_pki::PkiError),
+    /// A component did not become ready in time.
+    #[error("{name} is not ready after {seconds} s; the end of its log:\n{log}")]
+    NotReady {
+        /// Which.
+        name: String,
+        /// How long it was given.
+        seconds: u64,
+        /// The end of what it wrote.
+        log: String,
+    },
     /// One of upstream's programs has not been built.
     #[error("{0} is not built; run `cargo xtask upstream build all`")]
     NotBuilt(String),

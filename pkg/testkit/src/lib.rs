@@ -19,16 +19,23 @@
 //! `/var/log` and their like are the node's own directories, `/run` is a tmpfs, and nothing written there reaches the
 //! host. `/tmp`, `/dev` and the rest of the file system are the host's.
 //!
+//! [`Oracle`] runs upstream's own components inside a node, each replaceable by ours or left out: the second opinion
+//! against which every part of this project is developed.
+//!
 //! A program that uses this crate calls [`dispatch`] first thing in `main`, before it starts a thread.
 
+mod cluster;
 mod error;
 mod forward;
 mod node;
+mod oracle;
 mod spec;
 mod stage;
 mod upstream;
 
+pub use cluster::{Cluster, ClusterOptions};
 pub use error::TestkitError;
 pub use node::{Builder, LAN_ADDRESS, NODE_ADDRESS, Node, Service, Side};
+pub use oracle::{Implementation, Oracle, Part, Parts};
 pub use stage::dispatch;
 pub use upstream::upstream;

@@ -28,6 +28,7 @@ fn main() {
         test("services_restart_and_a_reboot_keeps_only_files", restart_and_reboot),
         test("a_stopped_node_leaves_no_trace", no_trace),
         test("a_killed_caller_leaves_no_trace", killed_caller),
+        test("the_next_node_sweeps_up_after_a_killed_keeper", killed_keeper),
         test("a_node_that_cannot_be_made_says_why", failure),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
@@ -247,6 +248,30 @@ fn killed_caller() -> Result<(), Failed> {
     child.kill()?;
     child.wait()?;
     eventually("the node is gone", || !Path::new(&init).exists() && traces(&marker).is_empty())
+}
+
+fn killed_keeper() -> Result<(), Failed> {
+    let base = std::env::temp_dir().join(format!("copepod-sweep-{}", std::process::id()));
+    let roots = || std::fs::read_dir(&base).map_or(0, Iterator::count);
+    let first = Node::builder().base(&base).start()?;
+    let init = format!("/proc/{}", first.init_pid());
+    // The keeper is the parent of boot, which is the parent of init.
+    let parent = |stat: String| -> Option<String> {
+        stat.rsplit(')').next()?.split_whitespace().nth(1).map(|pid| format!("/proc/{pid}/stat"))
+    };
+    let boot = parent(std::fs::read_to_string(format!("{init}/stat"))?).ok_or("no parent")?;
+    let keeper = parent(std::fs::read_to_string(boot)?).ok_or("no parent")?;
+    let keeper = keeper.split('/').nth(2).ok_or("no process id")?.parse()?;
+    copepod_sys::process::kill(keeper, 9)?;
+    eventually("init died with its keeper", || !Path::new(&init).exists())?;
+    drop(first);
+    check(roots() == 1, "the killed keeper left its root")?;
+    let second = Node::builder().base(&base).start()?;
+    check(roots() == 1, "only the new root is there")?;
+    second.stop()?;
+    check(roots() == 0, "nothing is there")?;
+    std::fs::remove_dir(&base)?;
+    Ok(())
 }
 
 fn failure() -> Result<(), Failed> {
