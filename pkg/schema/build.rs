@@ -12,51 +12,46 @@ mod descriptions {
     use std::{collections::BTreeMap, env, fs, io::Write as _, path::PathBuf};
 
     use flate2::{Compression, write::DeflateEncoder};
-    use k8s_openapi::List;
     use schemars::{SchemaGenerator, generate::SchemaSettings};
     use serde_json::Value;
 
-    /// Registers kinds with their lists, and kinds that have none.
+    /// Registers kinds; what they refer to follows.
     macro_rules! register {
-        ($generator:ident, $($module:path => [$($listed:ident),*] [$($single:ident),*],)*) => {$({
-            #[allow(unused_imports, reason = "some groups have only one sort")]
+        ($generator:ident, $($module:path => [$($kind:ident),* $(,)?],)*) => {$({
             use $module as group;
-            $(
-                $generator.subschema_for::<group::$listed>();
-                $generator.subschema_for::<List<group::$listed>>();
-            )*
-            $($generator.subschema_for::<group::$single>();)*
+            $($generator.subschema_for::<group::$kind>();)*
         })*};
     }
 
     fn register(generator: &mut SchemaGenerator) {
         register!(generator,
-            k8s_openapi::api::admissionregistration::v1 => [MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration] [],
-            k8s_openapi::api::apps::v1 => [ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet] [],
-            k8s_openapi::api::authentication::v1 => [] [SelfSubjectReview, TokenReview, TokenRequest],
-            k8s_openapi::api::authorization::v1 => [] [LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview],
-            k8s_openapi::api::autoscaling::v1 => [HorizontalPodAutoscaler] [Scale],
-            k8s_openapi::api::autoscaling::v2 => [HorizontalPodAutoscaler] [],
-            k8s_openapi::api::batch::v1 => [CronJob, Job] [],
-            k8s_openapi::api::certificates::v1 => [CertificateSigningRequest, ClusterTrustBundle, PodCertificateRequest] [],
-            k8s_openapi::api::coordination::v1 => [Lease] [],
-            k8s_openapi::api::core::v1 => [ComponentStatus, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolumeClaim, PersistentVolume, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, ServiceAccount, Service] [Binding],
-            k8s_openapi::api::discovery::v1 => [EndpointSlice] [],
-            k8s_openapi::api::events::v1 => [Event] [],
-            k8s_openapi::api::flowcontrol::v1 => [FlowSchema, PriorityLevelConfiguration] [],
-            k8s_openapi::api::networking::v1 => [IngressClass, Ingress, IPAddress, NetworkPolicy, ServiceCIDR] [],
-            k8s_openapi::api::node::v1 => [RuntimeClass] [],
-            k8s_openapi::api::policy::v1 => [PodDisruptionBudget] [Eviction],
-            k8s_openapi::api::rbac::v1 => [ClusterRoleBinding, ClusterRole, RoleBinding, Role] [],
-            k8s_openapi::api::resource::v1 => [DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice] [],
-            k8s_openapi::api::scheduling::v1 => [PriorityClass] [],
-            k8s_openapi::api::storage::v1 => [CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass] [],
-            k8s_openapi::api::storagemigration::v1 => [StorageVersionMigration] [],
-            k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 => [CustomResourceDefinition] [],
-            k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 => [APIService] [],
+            k8s_openapi::api::admissionregistration::v1 => [MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration],
+            k8s_openapi::api::apps::v1 => [ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet],
+            k8s_openapi::api::authentication::v1 => [SelfSubjectReview, TokenReview, TokenRequest],
+            k8s_openapi::api::authorization::v1 => [LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview],
+            k8s_openapi::api::autoscaling::v1 => [HorizontalPodAutoscaler, Scale],
+            k8s_openapi::api::autoscaling::v2 => [HorizontalPodAutoscaler],
+            k8s_openapi::api::batch::v1 => [CronJob, Job],
+            k8s_openapi::api::certificates::v1 => [CertificateSigningRequest, ClusterTrustBundle, PodCertificateRequest],
+            k8s_openapi::api::coordination::v1 => [Lease],
+            k8s_openapi::api::core::v1 => [ComponentStatus, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolumeClaim, PersistentVolume, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, ServiceAccount, Service, Binding],
+            k8s_openapi::api::discovery::v1 => [EndpointSlice],
+            k8s_openapi::api::events::v1 => [Event],
+            k8s_openapi::api::flowcontrol::v1 => [FlowSchema, PriorityLevelConfiguration],
+            k8s_openapi::api::networking::v1 => [IngressClass, Ingress, IPAddress, NetworkPolicy, ServiceCIDR],
+            k8s_openapi::api::node::v1 => [RuntimeClass],
+            k8s_openapi::api::policy::v1 => [PodDisruptionBudget, Eviction],
+            k8s_openapi::api::rbac::v1 => [ClusterRoleBinding, ClusterRole, RoleBinding, Role],
+            k8s_openapi::api::resource::v1 => [DeviceClass, DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice],
+            k8s_openapi::api::scheduling::v1 => [PriorityClass],
+            k8s_openapi::api::storage::v1 => [CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass],
+            k8s_openapi::api::storagemigration::v1 => [StorageVersionMigration],
+            k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 => [CustomResourceDefinition],
+            k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1 => [APIService],
         );
         generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::DeleteOptions>();
         generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Status>();
+        generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta>();
     }
 
     /// Writes `descriptions.deflate` into the build's output folder.

@@ -79,7 +79,7 @@ mod tests {
         let texts = Descriptions::load();
         for (model, field) in [
             ("io.k8s.api.core.v1.PodSpec", "containers"),
-            ("io.k8s.api.core.v1.PodList", "items"),
+            ("io.k8s.api.core.v1.Container", "image"),
             ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", ""),
         ] {
             assert!(texts.get(model, field).is_some(), "{model} {field}");

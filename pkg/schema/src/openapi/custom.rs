@@ -163,7 +163,7 @@ fn list(row: &ResourceDef, definitions: &mut Definitions) -> Value {
     let item = definitions.dialect.reference(&row.schema);
     let metadata = definitions.reference(LIST_META);
     let metadata = if definitions.dialect == Dialect::V3 { json!({"allOf": [metadata]}) } else { metadata };
-    let text = |field| definitions.text("io.k8s.api.core.v1.PodList", field);
+    let text = |field| definitions.text("io.k8s.api.core.v1.Pod", field);
     json!({
         "description": format!("{} is a list of {}", row.list_kind, row.kind),
         "type": "object",
