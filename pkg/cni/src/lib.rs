@@ -34,4 +34,4 @@ pub use config::{NetConf, PortMapping};
 pub use error::{CniError, code};
 pub use names::{handle, host_interface};
 pub use result::CniResult;
-pub use store::{NodeStore, StoreError};
+pub use store::{Area, NodeStore, Pair, StoreError};

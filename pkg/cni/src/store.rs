@@ -79,6 +79,9 @@ impl NodeStore {
     }
 }
 
+/// A key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
 /// One named area of the store: ordered keys and values.
 #[derive(Clone)]
 pub struct Area {
@@ -96,7 +99,7 @@ impl Area {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn load(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    pub fn load(&self) -> Result<Vec<Pair>, StoreError> {
         self.tree
             .iter()
             .map(|pair| pair.map(|(k, v)| (k.to_vec(), v.to_vec())))

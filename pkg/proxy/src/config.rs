@@ -52,10 +52,16 @@ impl Config {
     /// Upstream's defaults.
     #[must_use]
     pub fn new(kubeconfig: impl Into<PathBuf>, node_name: impl Into<String>, node_ips: Vec<IpAddr>) -> Self {
+        Self { kubeconfig: kubeconfig.into(), node_name: node_name.into(), node_ips, ..Self::default() }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
         Self {
-            kubeconfig: kubeconfig.into(),
-            node_name: node_name.into(),
-            node_ips,
+            kubeconfig: PathBuf::new(),
+            node_name: String::new(),
+            node_ips: Vec::new(),
             mode: Mode::default(),
             cluster_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 244, 0, 0].into(), 16))],
             service_cidrs: vec![IpNet::V4(ipnet::Ipv4Net::new_assert([10, 96, 0, 0].into(), 12))],
@@ -67,7 +73,9 @@ impl Config {
             health_timeout: Duration::from_secs(60),
         }
     }
+}
 
+impl Config {
     /// The driver's part.
     #[must_use]
     pub(crate) fn settings(&self) -> Settings {
@@ -84,7 +92,8 @@ impl Config {
                 IpAddr::V4(ip) => Some(*ip),
                 IpAddr::V6(_) => None,
             });
-            Some(first.into_iter().collect())
+            // Without a known address every one answers: a node port that nobody can reach helps nobody.
+            first.map(|ip| vec![ip])
         };
         let node_port_ips = match (&self.node_port_addresses, self.mode) {
             (NodePortAddresses::All, _) | (NodePortAddresses::Default, Mode::Iptables) => None,

@@ -19,4 +19,5 @@ mod run;
 mod serve;
 
 pub use config::{Config, NodePortAddresses};
+pub use copepod_dataplane::Mode;
 pub use run::{ProxyError, run};

@@ -157,6 +157,13 @@ impl Nat {
                 "pods never speak as loopback",
             ),
         ];
+        // The name's end is part of the match: "lo" and nothing that merely begins so.
+        let to_loopback = oifname_prefix("lo\0");
+        rules.push((
+            "forward",
+            join(vec![to_loopback, drop_it()]),
+            "cluster addresses that no rule took would go round on lo",
+        ));
         for chain in ["prerouting", "output"] {
             rules.push((chain, hostport_rule(true), "host ports of one address"));
             rules.push((chain, hostport_rule(false), "host ports of all addresses"));
@@ -206,10 +213,11 @@ fn hostport_rule(one_address: bool) -> Vec<Expr> {
     exprs
 }
 
-fn base_chains() -> [(&'static str, BaseChain); 4] {
+fn base_chains() -> [(&'static str, BaseChain); 5] {
     const RAW: i32 = -300;
     [
         ("guard", BaseChain::filter(FilterHook::Prerouting, Priority::Custom(RAW))),
+        ("forward", BaseChain::filter(FilterHook::Forward, Priority::Custom(0))),
         ("prerouting", BaseChain::nat(NatHook::Prerouting, Priority::Custom(DNAT_PRIORITY))),
         ("output", BaseChain::nat(NatHook::Output, Priority::Custom(DNAT_PRIORITY))),
         ("postrouting", BaseChain::nat(NatHook::Postrouting, Priority::Custom(95))),

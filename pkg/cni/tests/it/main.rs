@@ -1,4 +1,5 @@
 //! The plugin and the agent together, in network namespaces of their own.
+#![expect(clippy::unwrap_used, reason = "the whole binary is a test: a failed step is a failed test")]
 
 mod node;
 mod ns;
@@ -19,7 +20,7 @@ fn serve_whoami(pod: &Pod, port: u16) {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
             let peer = stream.peer_addr().unwrap().ip().to_string();
-            let _ = stream.write_all(peer.as_bytes());
+            drop(stream.write_all(peer.as_bytes()));
         }
     });
     wait.recv().unwrap();

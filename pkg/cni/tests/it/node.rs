@@ -62,7 +62,7 @@ impl Node {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let store = NodeStore::open(&store).unwrap();
             let result = runtime.block_on(ipam::serve(store, config, token));
-            let _ = done.send(());
+            drop(done.send(()));
             result.unwrap();
         });
         let socket = self.socket();

@@ -74,7 +74,7 @@ impl Ns {
 
 impl Drop for Ns {
     fn drop(&mut self) {
-        let _ = copepod_sys::command("ip").args(["netns", "del", &self.name]).output();
+        drop(copepod_sys::command("ip").args(["netns", "del", &self.name]).output());
     }
 }
 
