@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::resources::LEASES;
-use crate::{Client, OptionalExt, Patch, Result};
+use crate::{Client, OptionalExt, Result};
 
 /// Which lease to take, and in whose name. Durations are upstream's by default: 15 s, 10 s, 2 s.
 #[derive(Debug, Clone)]
@@ -47,9 +47,8 @@ impl LeaseConfig {
 }
 
 #[derive(Debug, Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct Lease {
-    metadata: crate::Meta,
     spec: LeaseSpec,
 }
 
@@ -123,14 +122,13 @@ async fn renew(
     loop {
         tokio::select! {
             () = shutdown.cancelled() => {
-                let release = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
-                let target = LEASES.object(&config.namespace, &config.name);
-                if let Err(error) = client.patch::<Value>(&target, &Patch::Merge(release)).await {
+                if let Err(error) = release(client, config).await {
                     tracing::debug!(lease = config.name, error = crate::chain(&error), "cannot give lease back");
                 }
                 return;
             }
-            () = tokio::time::sleep(config.retry_period) => {}
+            // Less often than upstream's retry period: every renewal is a write to disk.
+            () = tokio::time::sleep(config.duration / 3) => {}
         }
         match attempt(client, config).await {
             Ok(true) => renewed = tokio::time::Instant::now(),
@@ -147,11 +145,22 @@ async fn renew(
     }
 }
 
+/// Leaves the lease to the next candidate.
+async fn release(client: &Client, config: &LeaseConfig) -> Result<()> {
+    let target = LEASES.object(&config.namespace, &config.name);
+    let mut object: Value = client.get(&target).await?;
+    if object.pointer("/spec/holderIdentity").and_then(Value::as_str) != Some(&config.identity) {
+        return Ok(());
+    }
+    crate::apply_merge(&mut object, &json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}));
+    client.update::<Value>(&target, &object).await.map(drop)
+}
+
 /// One look at the lease; whether it is ours afterwards.
 async fn attempt(client: &Client, config: &LeaseConfig) -> Result<bool> {
     let target = LEASES.object(&config.namespace, &config.name);
     let now = clock::now();
-    let Some(lease) = client.get::<Lease>(&target).await.optional()? else {
+    let Some(lease) = client.get::<Value>(&target).await.optional()? else {
         let body = json!({
             "apiVersion": LEASES.api_version(), "kind": LEASES.kind,
             "metadata": {"name": config.name, "namespace": config.namespace},
@@ -164,14 +173,18 @@ async fn attempt(client: &Client, config: &LeaseConfig) -> Result<bool> {
             Err(error) => Err(error),
         };
     };
+    let bad = |source| crate::ClientError::Body { what: "a lease".to_owned(), source };
+    let mut object = lease;
+    let lease: Lease = serde_json::from_value(object.clone()).map_err(bad)?;
     let transitions = lease.spec.lease_transitions.unwrap_or(0);
     let new = match decide(&lease.spec, &config.identity, now) {
         Decision::Wait => return Ok(false),
         Decision::Renew => spec(config, &lease.spec, now, transitions),
         Decision::Take => spec(config, &LeaseSpec::default(), now, transitions + 1),
     };
-    let patch = json!({"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": new});
-    match client.patch::<Value>(&target, &Patch::Merge(patch)).await {
+    // An update, since upstream's roles do not let components patch leases.
+    crate::apply_merge(&mut object, &json!({"spec": new}));
+    match client.update::<Value>(&target, &object).await {
         Ok(_) => Ok(true),
         Err(error) if error.conflict() => Ok(false),
         Err(error) => Err(error),

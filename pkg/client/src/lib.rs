@@ -38,7 +38,7 @@ pub use options::{DeleteOptions, ListOptions, Patch, Preconditions, Propagation,
 pub use recorder::{EventKind, ObjectRef, Recorder};
 pub use resource::{ResourceRef, Target};
 pub use tls::client_tls;
-pub use verbs::{List, ListMeta};
+pub use verbs::{List, ListMeta, apply_merge};
 pub use workqueue::{Outcome, WorkQueue};
 
 /// An error with its causes in one line, for a log.

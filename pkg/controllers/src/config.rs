@@ -102,6 +102,8 @@ pub const CONTROLLERS: &[Row] = &[
     ("endpointslice-controller", "endpointslice-controller", crate::endpoint_slice::start),
     ("endpoints-controller", "endpoint-controller", crate::endpoints::start),
     ("endpointslice-mirroring-controller", "endpointslicemirroring-controller", crate::mirroring::start),
+    ("daemonset-controller", "daemon-set-controller", crate::daemon_set::start),
+    ("job-controller", "job-controller", crate::job::start),
     ("node-lifecycle-controller", "node-controller", crate::node_lifecycle::start),
 ];
 
@@ -126,18 +128,29 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Cont
     };
     let credentials =
         if config.use_service_account_credentials { Some(Credentials::new(&client, &parsed)?) } else { None };
-    start(&Arc::new(config), &client, credentials.as_ref(), &leading);
+    start(&Arc::new(config), &client, credentials.as_ref(), &leading).await;
     leading.cancelled().await;
     if shutdown.is_cancelled() { Ok(()) } else { Err(ControllersError::LeaseLost) }
 }
 
-fn start(config: &Arc<Config>, client: &Client, credentials: Option<&Credentials>, stop: &CancellationToken) {
+async fn start(
+    config: &Arc<Config>,
+    reader: &Client,
+    credentials: Option<&Credentials>,
+    stop: &CancellationToken,
+) {
     let caches = Arc::new(Caches::new());
-    for (name, account, start) in CONTROLLERS.iter().filter(|(name, ..)| config.enabled(name)) {
-        let own = credentials.map_or_else(|| client.clone(), |c| c.client_for(account, stop));
+    let enabled: Vec<_> = CONTROLLERS.iter().filter(|(name, ..)| config.enabled(name)).collect();
+    let clients = enabled.iter().map(async |(_, account, _)| match credentials {
+        Some(credentials) => credentials.client_for(account, stop).await,
+        None => reader.clone(),
+    });
+    let clients = futures::future::join_all(clients).await;
+    for ((name, _, start), client) in enabled.into_iter().zip(clients) {
         let context = Context {
-            recorder: Recorder::new(&own, event_source(name), ""),
-            client: own,
+            recorder: Recorder::new(&client, event_source(name), ""),
+            client,
+            reader: reader.clone(),
             caches: Arc::clone(&caches),
             config: Arc::clone(config),
             shutdown: stop.clone(),
@@ -145,7 +158,7 @@ fn start(config: &Arc<Config>, client: &Client, credentials: Option<&Credentials
         };
         start(&context);
     }
-    caches.start(client, stop);
+    caches.start(reader, stop);
 }
 
 /// The component events name: upstream's differ from the controllers' names here and there.

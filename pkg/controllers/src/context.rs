@@ -17,6 +17,8 @@ use crate::config::Config;
 pub struct Context {
     /// The client in the controller's own name.
     pub client: Client,
+    /// The client in the controller-manager's name, which may list and watch everything.
+    pub reader: Client,
     /// Events in the controller's name.
     pub recorder: Recorder,
     /// Shared caches, followed in the controller-manager's name.

@@ -26,26 +26,36 @@ impl Credentials {
         Ok(Self { root: root.clone(), anonymous: Client::new(&config)? })
     }
 
-    /// A client that acts as `account`, once its first token has come; until then requests are refused and tried again.
-    pub(crate) fn client_for(&self, account: &'static str, stop: &CancellationToken) -> Client {
+    /// A client that acts as `account`; returns once its first token is there, or at shutdown.
+    pub(crate) async fn client_for(&self, account: &'static str, stop: &CancellationToken) -> Client {
         let (client, slot) = self.anonymous.with_bearer();
         let (root, stop) = (self.root.clone(), stop.clone());
+        let mut pause = turn(&root, account, &slot).await;
+        while pause == RETRY && !stop.is_cancelled() {
+            tokio::time::sleep(RETRY).await;
+            pause = turn(&root, account, &slot).await;
+        }
         copepod_supervisor::spawn("credentials", async move {
             loop {
-                let pause = match renew(&root, account, &slot).await {
-                    Ok(granted) => Duration::from_secs(granted * 4 / 5),
-                    Err(error) => {
-                        tracing::debug!(account, error = chain(&error), "no token yet");
-                        RETRY
-                    }
-                };
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = tokio::time::sleep(pause) => {}
                 }
+                pause = turn(&root, account, &slot).await;
             }
         });
         client
+    }
+}
+
+/// One attempt to get a token; how long to wait for the next.
+async fn turn(root: &Client, account: &str, slot: &BearerSlot) -> Duration {
+    match renew(root, account, slot).await {
+        Ok(granted) => Duration::from_secs(granted * 4 / 5),
+        Err(error) => {
+            tracing::debug!(account, error = chain(&error), "no token yet");
+            RETRY
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every namespace has a ConfigMap `kube-root-ca.crt` with the authority pods verify the API server by.
 
 use copepod_client::resources::CONFIG_MAPS;
-use copepod_client::{Informer, InformerConfig, Meta, ObjectKey, Outcome, Patch, WorkQueue};
+use copepod_client::{Informer, InformerConfig, Meta, ObjectKey, Outcome, WorkQueue};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ pub(crate) fn start(context: &Context) {
         Informer::new(InformerConfig::all(CONFIG_MAPS).fields(format!("metadata.name={NAME}")));
     let changed = queue.clone();
     maps.on_change(move |key, _| changed.add(ObjectKey::new("", &key.namespace)));
-    maps.start(&context.client, &context.shutdown);
+    maps.start(&context.reader, &context.shutdown);
     context.work(&queue, 1, move |context, key| {
         let (maps, file) = (maps.clone(), file.clone());
         async move {
@@ -62,12 +62,12 @@ async fn sync(context: &Context, maps: &Informer<ConfigMap>, key: &ObjectKey, ca
         Some(map) if map.data.len() == 1 && map.data.get(KEY).is_some_and(|have| have == ca) => {
             return Ok(Outcome::Done);
         }
-        Some(map) => Step::Patch {
-            resource: CONFIG_MAPS,
-            key: map.metadata.key(),
-            subresource: "",
-            patch: Patch::Json(json!([{"op": "add", "path": "/data", "value": {KEY: ca}}])),
-        },
+        Some(map) => {
+            let mut data: serde_json::Map<_, _> =
+                map.data.keys().map(|key| (key.clone(), json!(null))).collect();
+            data.insert(KEY.to_owned(), json!(ca));
+            Step::merge(&CONFIG_MAPS, &map.metadata, json!({"data": data}))
+        }
     };
     tolerate_race(execute(context, vec![step]).await.pop())
 }

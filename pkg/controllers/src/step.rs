@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use copepod_client::{
-    Client, ClientError, DeleteOptions, EventKind, Meta, ObjectKey, ObjectRef, OptionalExt, Patch,
-    ResourceRef, Target,
+    ClientError, DeleteOptions, EventKind, Meta, ObjectKey, ObjectRef, OptionalExt, Patch, ResourceRef,
+    Target,
 };
 use futures::StreamExt;
 use serde_json::Value;
@@ -137,7 +137,7 @@ async fn execute_one(context: &Context, step: Step) -> StepResult {
         Step::Delete { key, uid, .. } => Some((key.clone(), uid.clone())),
         _ => None,
     };
-    let answer = send(&context.client, step).await?;
+    let answer = send(context, step).await?;
     if let Some(follower) = context.follower(&resource) {
         let seen = match &gone {
             Some((key, uid)) => follower.wait_gone(key, uid, SEE_OWN_WRITE).await,
@@ -153,10 +153,15 @@ async fn execute_one(context: &Context, step: Step) -> StepResult {
     Ok(answer)
 }
 
-async fn send(client: &Client, step: Step) -> StepResult {
+async fn send(context: &Context, step: Step) -> StepResult {
+    let client = &context.client;
     match step {
         Step::Create { resource, namespace, body } => {
             client.create(&resource.collection(&namespace), &body).await
+        }
+        // Upstream's roles let most controllers update what they keep, but not patch it.
+        Step::Patch { resource, key, subresource, patch: Patch::Merge(patch) } => {
+            client.merge_and_update(&context.reader, &resource, &key, subresource, &patch).await
         }
         Step::Patch { resource, key, subresource, patch } => {
             client.patch(&target(&resource, &key, subresource), &patch).await

@@ -91,6 +91,9 @@ pub struct Condition {
     /// When it was last probed (Jobs).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_probe_time: Option<Timestamp>,
+    /// When it was last reported (Nodes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_time: Option<Timestamp>,
     /// Which generation it speaks of (PodDisruptionBudgets).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,

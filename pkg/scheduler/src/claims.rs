@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use copepod_client::resources::{PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES};
-use copepod_client::{Client, ClientError, Informer, InformerConfig, Meta, Patch};
+use copepod_client::{Client, ClientError, Informer, InformerConfig, Meta};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -171,8 +171,8 @@ impl Claims {
             bound = false;
             if claim.metadata.annotation(SELECTED_NODE) != Some(node) && claim.spec.volume_name.is_empty() {
                 let patch = json!({"metadata": {"annotations": {SELECTED_NODE: node}}});
-                let target = PERSISTENT_VOLUME_CLAIMS.object(&pod.key.namespace, name);
-                client.patch::<Value>(&target, &Patch::Merge(patch)).await?;
+                let key = claim.metadata.key();
+                client.merge_and_update(client, &PERSISTENT_VOLUME_CLAIMS, &key, "", &patch).await?;
             }
         }
         Ok(bound)

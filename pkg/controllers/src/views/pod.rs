@@ -28,6 +28,8 @@ pub struct PodSpec {
     pub hostname: Box<str>,
     /// Service that gives the name its domain.
     pub subdomain: Box<str>,
+    /// The node a daemon's pod is meant for.
+    pub affinity: TargetNode,
     /// Tolerations, for evictions.
     pub tolerations: Vec<Toleration>,
     /// Containers.
@@ -40,6 +42,18 @@ pub struct PodSpec {
     pub active_deadline_seconds: Option<i64>,
     /// Volumes that are claims.
     pub volumes: Vec<Volume>,
+}
+
+/// Of an affinity: the one node that a daemon's pod is tied to by name.
+#[derive(Debug, Clone, Default)]
+pub struct TargetNode(pub Option<Box<str>>);
+
+impl<'de> Deserialize<'de> for TargetNode {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const NAME: &str = "/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchFields/0/values/0";
+        let affinity = serde_json::Value::deserialize(deserializer)?;
+        Ok(Self(affinity.pointer(NAME).and_then(serde_json::Value::as_str).map(Into::into)))
+    }
 }
 
 /// Of a volume.

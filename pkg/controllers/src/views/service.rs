@@ -60,7 +60,8 @@ pub struct EndpointSlice {
     pub metadata: Meta,
     /// `IPv4`, `IPv6` or `FQDN`.
     pub address_type: String,
-    /// Endpoints.
+    /// Endpoints; a server may send `null`.
+    #[serde(deserialize_with = "null_is_empty")]
     pub endpoints: Vec<Endpoint>,
     /// Ports; a server may send `null`.
     #[serde(deserialize_with = "null_is_empty")]
