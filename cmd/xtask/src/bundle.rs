@@ -4,8 +4,9 @@
 //! copepod-<version>-<arch>/
 //!   bin/          our programs and upstream's
 //!   images/       OCI archives
+//!   share/        the service in the form of each init that we know
 //!   SHA256SUMS    of all the above; `sha256sum -c` checks it
-//! copepod-<version>-<arch>.tar.gz and .tar.gz.sha256
+//! copepod-<version>-<arch>.tar.gz and .tar.gz.sha256, also under the name without version; install.sh
 //! ```
 //!
 //! `bundle/current` links to the unpacked folder, for tests and for `copepod try` in a source checkout.
@@ -44,6 +45,13 @@ const OURS: &[&str] = &["copepod", "copepod-cni"];
 const UPSTREAM: &[&str] =
     &["containerd", "containerd-shim-runc-v2", "ctr", "runc", "kubectl", "crictl", "etcdctl", "etcdutl"];
 
+/// Files of the tree that a node's machine needs as well.
+const SHARED: &[(&str, &str)] = &[
+    ("packaging/systemd/copepod.service", "share/systemd/copepod.service"),
+    ("packaging/openrc/copepod", "share/openrc/copepod"),
+    ("packaging/background/copepod-background", "share/background/copepod-background"),
+];
+
 /// Builds everything and puts it together.
 pub(crate) fn run(options: &Bundle) -> anyhow::Result<()> {
     upstream::ensure(upstream::Group::Bundled)?;
@@ -59,16 +67,39 @@ pub(crate) fn run(options: &Bundle) -> anyhow::Result<()> {
     if !options.no_archive {
         let archive = bundles.join(format!("{name}.tar.gz"));
         write_archive(&folder, &name, &archive)?;
-        let line = format!("{}  {name}.tar.gz\n", digest(&archive)?);
-        fs::write(bundles.join(format!("{name}.tar.gz.sha256")), line)?;
+        publish(&bundles, &archive)?;
         println!("archive {} ({} kB)", archive.display(), fs::metadata(&archive)?.len() / 1000);
     }
     Ok(())
 }
 
+/// Makes `bundle/` what the folder of a release is: the sum, the names that the installer asks for, the installer.
+fn publish(bundles: &Path, archive: &Path) -> anyhow::Result<()> {
+    let sum = digest(archive)?;
+    let short = bundles.join(format!("copepod-{}.tar.gz", workspace::host_arch()?));
+    if short.exists() {
+        fs::remove_file(&short)?;
+    }
+    fs::hard_link(archive, &short)?;
+    for path in [archive, &short] {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        fs::write(bundles.join(format!("{name}.sha256")), format!("{sum}  {name}\n"))?;
+    }
+    install(&workspace::root().join("install.sh"), &bundles.join("install.sh"))
+}
+
 fn collect(folder: &Path, programs: &Path) -> anyhow::Result<()> {
+    // From nothing: what an earlier build had and this one has not may not stay.
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
     let bin = folder.join("bin");
     fs::create_dir_all(&bin).with_context(|| bin.display().to_string())?;
+    for (from, to) in SHARED {
+        let to = folder.join(to);
+        to.parent().map_or(Ok(()), fs::create_dir_all)?;
+        install(&workspace::root().join(from), &to)?;
+    }
     for name in OURS {
         install(&programs.join(name), &bin.join(name))?;
     }
@@ -82,7 +113,8 @@ fn collect(folder: &Path, programs: &Path) -> anyhow::Result<()> {
 fn install(from: &Path, to: &Path) -> anyhow::Result<()> {
     let unfinished = to.with_extension("unfinished");
     fs::copy(from, &unfinished).with_context(|| from.display().to_string())?;
-    fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o755))?;
+    let executable = fs::metadata(from)?.permissions().mode() & 0o111 != 0;
+    fs::set_permissions(&unfinished, fs::Permissions::from_mode(if executable { 0o755 } else { 0o644 }))?;
     fs::rename(&unfinished, to).with_context(|| to.display().to_string())
 }
 
