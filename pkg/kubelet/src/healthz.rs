@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -14,6 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::KubeletError;
 
+/// How often and how long to wait for an address that is in use.
+const BIND_TRIES: u32 = 100;
+const BIND_WAIT: Duration = Duration::from_millis(100);
+
 /// Says whether the kubelet is well; the text names what is not.
 pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
@@ -22,8 +27,7 @@ pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 /// # Errors
 /// When the address cannot be bound.
 pub async fn serve(address: SocketAddr, check: Check, shutdown: CancellationToken) -> Result<(), KubeletError> {
-    let listener =
-        TcpListener::bind(address).await.map_err(|source| KubeletError::Listen { address, source })?;
+    let listener = bind(address).await?;
     copepod_supervisor::spawn("healthz", async move {
         loop {
             let stream = tokio::select! {
@@ -52,6 +56,21 @@ pub async fn serve(address: SocketAddr, check: Check, shutdown: CancellationToke
         }
     });
     Ok(())
+}
+
+/// Binds; a predecessor that is just going is waited for.
+async fn bind(address: SocketAddr) -> Result<TcpListener, KubeletError> {
+    let mut tries = 0;
+    loop {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && tries < BIND_TRIES => {
+                tries += 1;
+                tokio::time::sleep(BIND_WAIT).await;
+            }
+            Err(source) => return Err(KubeletError::Listen { address, source }),
+        }
+    }
 }
 
 fn respond(request: &Request<Incoming>, check: &Check) -> Response<Full<Bytes>> {

@@ -1,6 +1,7 @@
 //! The syncer behind the workers: what "sync", "terminate" and "free" mean for one pod.
 
 mod housekeeping;
+mod image_gc;
 mod view;
 
 use std::collections::HashMap;
@@ -26,6 +27,8 @@ use crate::worker::{PodSyncer, PodWorkers};
 
 /// Wait before a failed setup is tried again.
 const RETRY: Duration = Duration::from_secs(2);
+
+const NETWORK_RETRY: Duration = Duration::from_secs(10);
 
 /// Everything the kubelet's parts share.
 pub struct Kubelet {
@@ -155,7 +158,8 @@ impl Kubelet {
         }
         if let Err((reason, text)) = self.prepare(&pod).await {
             self.events.pod_event(&pod, None, EventKind::Warning, reason, &text);
-            return (false, RETRY);
+            // The network's coming wakes every worker, so this wait only repeats the event.
+            return (false, if reason == "NetworkNotReady" { NETWORK_RETRY } else { RETRY });
         }
         let outcome = self.pods.sync(&pod, &state, self.prober.results().as_ref()).await;
         if let Some(error) = &outcome.error {
@@ -169,7 +173,8 @@ impl Kubelet {
         if outcome.changed || changed_failures {
             self.report(&pod).await;
         }
-        (false, outcome.retry.unwrap_or(self.config.sync_frequency).min(self.config.sync_frequency))
+        let again = outcome.retry.unwrap_or(self.config.sync_frequency).min(self.config.sync_frequency);
+        (false, self.until_deadline(&pod).map_or(again, |left| again.min(left)))
     }
 
     /// Tells what a sync changed without waiting for the runtime's event.
@@ -199,6 +204,14 @@ impl Kubelet {
         let age = copepod_sys::clock::now().duration_since(started.0).as_secs();
         (age >= limit)
             .then(|| ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline".to_owned()))
+    }
+
+    /// What is left of activeDeadlineSeconds.
+    fn until_deadline(&self, pod: &PodRef) -> Option<Duration> {
+        let limit = pod.spec().active_deadline_seconds?;
+        let started = self.statuses.get(pod.uid()).and_then(|s| s.start_time)?;
+        let age = copepod_sys::clock::now().duration_since(started.0).as_secs();
+        Some(Duration::from_secs(u64::try_from(limit - age).unwrap_or(0).max(1)))
     }
 
     /// Everything a pod needs before its containers: network, cgroup, directory, volumes.
@@ -295,3 +308,6 @@ impl PodSyncer for Kubelet {
         tracing::info!(pod = pod.full_name(), uid = pod.uid(), "pod is done");
     }
 }
+
+#[cfg(test)]
+mod tests;

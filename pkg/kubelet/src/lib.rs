@@ -32,6 +32,7 @@ pub mod server;
 pub mod prober;
 mod run;
 pub mod runtime;
+pub mod runtime_class;
 pub mod runtime_state;
 pub mod source;
 pub mod status;

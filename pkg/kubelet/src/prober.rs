@@ -121,7 +121,12 @@ impl Prober {
                     kind,
                     probe: probe.clone(),
                 };
-                self.results.begin(&found.id, kind);
+                let passed = was(pod, &found.id, kind);
+                self.results.begin(&found.id, kind, passed);
+                if passed && kind == ProbeKind::Startup {
+                    // Started is started: only a new container starts again.
+                    continue;
+                }
                 copepod_supervisor::spawn("probe", async move {
                     tokio::select! {
                         () = token.cancelled() => {}
@@ -152,6 +157,19 @@ impl Prober {
         });
         self.results.retain(uid, &[]);
     }
+}
+
+/// Whether the status that the API holds says that this very container had passed the probe: a
+/// new kubelet goes on from there instead of taking it out of service.
+fn was(pod: &Pod, container_id: &str, kind: ProbeKind) -> bool {
+    let Some(status) = &pod.status else { return false };
+    let all = status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten());
+    let same = |id: &Option<String>| id.as_deref().is_some_and(|id| id.ends_with(&format!("://{container_id}")));
+    all.filter(|s| same(&s.container_id)).any(|s| match kind {
+        ProbeKind::Readiness => s.ready,
+        ProbeKind::Startup => s.started == Some(true),
+        ProbeKind::Liveness => false,
+    })
 }
 
 /// Address a probe of a host-network pod talks to when it names no host.

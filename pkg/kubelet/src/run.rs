@@ -26,7 +26,9 @@ use crate::ports::{EventSink, NodeView, PullSecrets};
 use crate::prober::Prober;
 use crate::runtime::images::ImageManager;
 use crate::runtime::{PodRuntime, RuntimePorts, cgroup};
+use crate::runtime_class::RuntimeClasses;
 use crate::runtime_state::RuntimeState;
+use crate::server;
 use crate::source::mux::{Mux, PodChange};
 use crate::source::{Source, SourceUpdate, api, file};
 use crate::volumes::KubeletVolumes;
@@ -60,6 +62,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Kube
     }
     let view: Arc<dyn NodeView> = kubelet.clone();
     healthz::serve(config.healthz_bind, Arc::new(move || view.healthy()), shutdown.clone()).await?;
+    server::start(config.clone(), kubelet.clone(), client.clone(), shutdown.clone()).await?;
     spawn_tasks(&config, client.as_ref(), &machine, &kubelet, &workers, &shutdown);
     let (send, receive) = mpsc::channel(UPDATES);
     let configured = spawn_sources(&config, client, &kubelet, send, &shutdown);
@@ -127,8 +130,13 @@ fn build(
     let volumes = Arc::new(KubeletVolumes::new(Volumes::new(volume_config, objects.clone()), api_objects));
     let environment = Arc::new(Environment::new(objects, client, facts, shutdown));
     let images = ImageManager::new(cri.clone(), secrets, events.clone(), config.max_parallel_image_pulls);
-    let ports =
-        RuntimePorts { runtime: cri.clone(), volumes: volumes.clone(), environment, events: events.clone() };
+    let ports = RuntimePorts {
+        runtime: cri.clone(),
+        volumes: volumes.clone(),
+        environment,
+        events: events.clone(),
+        classes: RuntimeClasses::new(client.cloned()),
+    };
     let node = Arc::new(RuntimeState::new(host_ips.clone()));
     Ok(Kubelet::new(KubeletParts {
         pods: PodRuntime::new(config.clone(), ports, images, machine.memory, host_ips),
@@ -244,6 +252,7 @@ async fn sync_loop(
         if !keeping_house && mux.all_seen(&configured) {
             keeping_house = true;
             copepod_supervisor::spawn("housekeeping", kubelet.clone().keep_house(shutdown.clone()));
+            copepod_supervisor::spawn("image collection", kubelet.clone().collect_images(shutdown.clone()));
         }
     }
 }

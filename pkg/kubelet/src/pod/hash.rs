@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Container;
 /// Hash of the fields whose change recreates a running container: name and image.
 ///
 /// The bytes hashed are those of upstream's dumper: the JSON `{"image":…,"name":…}` printed as a
-/// Go byte slice. FNV-1, 32 bits.
+/// Go byte slice. FNV-1a, 32 bits.
 #[must_use]
 pub fn container_hash(container: &Container) -> u32 {
     let json = serde_json::json!({ "image": container.image.as_deref().unwrap_or_default(), "name": container.name });
@@ -18,7 +18,7 @@ pub fn container_hash(container: &Container) -> u32 {
         text.push_str(&byte.to_string());
     }
     text.push(']');
-    text.bytes().fold(0x811c_9dc5_u32, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(byte))
+    text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// The annotation's form of [`container_hash`].

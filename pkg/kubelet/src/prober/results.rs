@@ -21,9 +21,10 @@ pub struct ProbeResults {
 
 impl ProbeResults {
     /// Notes that a probe runs, before its first word: liveness counts as success, readiness as
-    /// failure, startup as unknown.
-    pub fn begin(&self, container_id: &str, kind: ProbeKind) {
+    /// failure, startup as unknown; `passed` ones go on as success.
+    pub fn begin(&self, container_id: &str, kind: ProbeKind, passed: bool) {
         let first = match kind {
+            _ if passed => ProbeResult::Success,
             ProbeKind::Liveness => ProbeResult::Success,
             ProbeKind::Readiness => ProbeResult::Failure,
             ProbeKind::Startup => ProbeResult::Unknown,

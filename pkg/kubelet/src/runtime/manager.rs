@@ -17,8 +17,9 @@ use super::images::ImageManager;
 use super::plan::{PodActions, ProbeVerdicts, plan_pod_actions};
 use super::sandbox::{SandboxInput, render_sandbox};
 use crate::config::Config;
-use crate::pod::{PodExt, ephemeral_as_container, hash::container_hash_text};
+use crate::pod::{PodExt, ephemeral_as_container, hash::container_hash_text, resources};
 use crate::ports::{EventKind, EventSink, PodAddresses, PodEnvironment, PodVolumes};
+use crate::runtime_class::RuntimeClasses;
 use crate::types::RuntimePod;
 
 /// Why one container did not start: its waiting reason and message.
@@ -62,6 +63,7 @@ pub struct PodRuntime {
     pub(super) environment: Arc<dyn PodEnvironment>,
     pub(super) events: Arc<dyn EventSink>,
     pub(super) backoff: Mutex<Backoff>,
+    classes: RuntimeClasses,
     ips: RwLock<HashMap<String, Vec<String>>>,
     host_ips: Vec<std::net::IpAddr>,
     memory_capacity: i64,
@@ -113,6 +115,8 @@ pub struct RuntimePorts {
     pub environment: Arc<dyn PodEnvironment>,
     /// Events.
     pub events: Arc<dyn EventSink>,
+    /// RuntimeClasses.
+    pub classes: RuntimeClasses,
 }
 
 impl std::fmt::Debug for RuntimePorts {
@@ -134,6 +138,7 @@ impl PodRuntime {
             volumes: ports.volumes,
             environment: ports.environment,
             events: ports.events,
+            classes: ports.classes,
             backoff: Mutex::new(backoff),
             ips: RwLock::default(),
             memory_capacity,
@@ -169,6 +174,7 @@ impl PodRuntime {
         if !self.apply_kills(pod, state, &actions, &mut outcome).await {
             return outcome;
         }
+        self.apply_resizes(pod, &actions, &mut outcome).await;
         let sandbox = match self.apply_sandbox(pod, state, &actions, &mut outcome).await {
             Ok(Some(sandbox)) => sandbox,
             Ok(None) => return outcome,
@@ -207,6 +213,24 @@ impl PodRuntime {
         true
     }
 
+    /// Changes limits of running containers; the pod's own cgroup was changed before.
+    async fn apply_resizes(&self, pod: &Pod, actions: &PodActions, outcome: &mut SyncOutcome) {
+        for (id, name) in &actions.resize {
+            let Some(container) = pod.spec().containers.iter().find(|c| c.name == *name) else { continue };
+            let linux = resources::container_limits(pod, container, self.memory_capacity);
+            let request = cri::UpdateContainerResourcesRequest {
+                container_id: id.clone(),
+                linux: Some(linux),
+                ..Default::default()
+            };
+            outcome.changed = true;
+            if let Err(error) = self.runtime.update_container_resources(request).await {
+                outcome.error = Some(format!("failed to \"ResizePodInPlace\" for {name:?}: {error}"));
+                outcome.retry_in(ERROR_RETRY);
+            }
+        }
+    }
+
     /// Makes the sandbox if needed; its id and configuration.
     async fn apply_sandbox(
         &self,
@@ -233,7 +257,12 @@ impl PodRuntime {
         };
         std::fs::create_dir_all(&config.log_directory)
             .map_err(|error| format!("create log directory {}: {error}", config.log_directory))?;
-        let id = self.runtime.run_pod_sandbox(config.clone(), String::new()).await.map_err(|e| failed(&e))?;
+        let handler = self.classes.handler(pod).await.map_err(|error| {
+            let text = format!("Failed to create pod sandbox: {error}");
+            self.events.pod_event(pod, None, EventKind::Warning, "FailedCreatePodSandBox", &text);
+            text
+        })?;
+        let id = self.runtime.run_pod_sandbox(config.clone(), handler).await.map_err(|e| failed(&e))?;
         if !pod.is_host_network() {
             let status = self.runtime.pod_sandbox_status(&id).await.map_err(|e| failed(&e))?;
             let ips: Vec<_> = status

@@ -11,6 +11,7 @@ use copepod_cri::v1 as cri;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use crate::pod::hash::container_hash_text;
+use crate::pod::resources::container_limits;
 use crate::pod::{PodExt, RestartPolicy, restarts_after_exit};
 use crate::types::{RuntimeContainer, RuntimePod};
 
@@ -78,6 +79,8 @@ pub struct PodActions {
     pub main: Vec<usize>,
     /// Containers to kill.
     pub kill: Vec<Kill>,
+    /// Running containers whose cgroup limits have to change, as (id, name).
+    pub resize: Vec<(String, String)>,
 }
 
 /// Whether the pod needs a new sandbox; with the attempt number and the id in use.
@@ -131,6 +134,21 @@ fn succeeded(container: &Container, state: &RuntimePod) -> bool {
 
 fn changed(container: &Container, found: &RuntimeContainer) -> bool {
     found.hash != container_hash_text(container)
+}
+
+/// Whether the limits in force differ from the spec's, and if so whether the container's resize
+/// policy wants a restart for what changed.
+#[must_use]
+pub fn resize_needed(pod: &Pod, container: &Container, running: &RuntimeContainer) -> Option<bool> {
+    let now = running.resources.as_ref()?;
+    // The node's size only enters the OOM score, which a resize leaves alone.
+    let wanted = container_limits(pod, container, i64::MAX);
+    let cpu = now.cpu_shares != wanted.cpu_shares || now.cpu_quota.max(0) != wanted.cpu_quota;
+    let memory = now.memory_limit_in_bytes.max(0) != wanted.memory_limit_in_bytes;
+    let restarts = |name: &str| {
+        container.resize_policy.iter().flatten().any(|p| p.resource_name == name && p.restart_policy == "RestartContainer")
+    };
+    (cpu || memory).then(|| (cpu && restarts("cpu")) || (memory && restarts("memory")))
 }
 
 /// Compares `pod` with `state`.
@@ -216,6 +234,14 @@ fn plan_main(pod: &Pod, state: &RuntimePod, probes: &dyn ProbeVerdicts, actions:
             (format!("Container {} failed liveness probe", container.name), KillReason::Liveness)
         } else if probes.startup(&running.id) == Some(ProbeResult::Failure) {
             (format!("Container {} failed startup probe", container.name), KillReason::Startup)
+        } else if let Some(restarts) = resize_needed(pod, container, running) {
+            if !restarts {
+                actions.resize.push((running.id.clone(), running.name.clone()));
+                kept += 1;
+                continue;
+            }
+            restart = true;
+            (format!("Container {} resize requires restart", container.name), KillReason::Other)
         } else {
             kept += 1;
             continue;

@@ -4,14 +4,14 @@ use copepod_cri::v1 as cri;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-    ContainerUser, LinuxContainerUser, Pod, PodStatus, VolumeMountStatus,
+    ContainerUser, LinuxContainerUser, Pod, PodStatus, ResourceRequirements, VolumeMountStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::StatusInput;
 use crate::pod::{PodExt, ephemeral_as_container, is_sidecar};
 use crate::prober::ProbeKind;
-use crate::runtime::plan::{ProbeResult, should_start};
+use crate::runtime::plan::{ProbeResult, resize_needed, should_start};
 use crate::types::RuntimeContainer;
 
 /// Fills the three lists of `status`.
@@ -96,7 +96,7 @@ fn from_runtime(input: &StatusInput<'_>, container: &Container, found: &RuntimeC
         image: found.image.clone(),
         image_id: found.image_id.clone(),
         name: container.name.clone(),
-        resources: Some(container.resources.clone().unwrap_or_default()),
+        resources: Some(resources_in_force(input, container, found)),
         restart_count: found.restart_count,
         state: Some(state_of(found, input.runtime_name)),
         stop_signal: declared.map(|_| signal.replace("PLUS", "+").replace("MINUS", "-")),
@@ -104,6 +104,22 @@ fn from_runtime(input: &StatusInput<'_>, container: &Container, found: &RuntimeC
         volume_mounts: mount_statuses(container),
         ..ContainerStatus::default()
     }
+}
+
+/// The spec's resources once they are in force; until then what was told before.
+fn resources_in_force(
+    input: &StatusInput<'_>,
+    container: &Container,
+    found: &RuntimeContainer,
+) -> ResourceRequirements {
+    let spec = || container.resources.clone().unwrap_or_default();
+    if !found.is_running() || resize_needed(input.pod, container, found).is_none() {
+        return spec();
+    }
+    let id = found.status_id(input.runtime_name);
+    let before = input.previous.into_iter().flat_map(|s| s.container_statuses.iter().flatten());
+    let mut before = before.filter(|s| s.container_id.as_deref() == Some(id.as_str()));
+    before.find_map(|s| s.resources.clone()).unwrap_or_else(spec)
 }
 
 fn mount_statuses(container: &Container) -> Option<Vec<VolumeMountStatus>> {

@@ -126,7 +126,7 @@ fn readiness_probe_and_init_decide() {
     let reason = waiting.container_statuses.unwrap()[0].state.clone().unwrap().waiting.unwrap().reason;
     assert_eq!(reason.as_deref(), Some("PodInitializing"));
     let case = Case::new(spec, &[("c", Running, 0), ("i", Exited, 0)]);
-    case.probes.begin("c0", ProbeKind::Readiness);
+    case.probes.begin("c0", ProbeKind::Readiness, false);
     assert!(conditions(&case.render(false)).contains(" Ready=False"));
     case.probes.set("u", "c0", ProbeKind::Readiness, ProbeResult::Success);
     let status = case.render(false);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use copepod_image::{Entry, Recipe};
 use copepod_kubelet::Config;
+use copepod_kubelet::config::ServerConfig;
 use copepod_testkit::{Node, Service, upstream};
 use libtest_mimic::Failed;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,12 @@ pub fn be_kubelet() {
         kubeconfig: std::env::var_os("KUBELET_KUBECONFIG").map(PathBuf::from),
         cgroup_root: std::env::var("KUBELET_CGROUP_ROOT").unwrap_or_else(|_| "/".to_owned()),
         cluster_dns: vec!["10.96.0.10".parse().unwrap()],
+        server: std::env::var_os("KUBELET_KUBECONFIG").map(|_| ServerConfig {
+            bind: "0.0.0.0:10250".parse().unwrap(),
+            cert_file: None,
+            key_file: None,
+            client_ca_file: Some("/etc/kubernetes/pki/ca.crt".into()),
+        }),
         oom_score_adj: None,
         ..Config::default()
     };

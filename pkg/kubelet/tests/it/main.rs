@@ -5,7 +5,9 @@
 #![allow(missing_docs, clippy::print_stdout, reason = "a test")]
 
 mod bench;
+mod control_plane;
 mod static_pods;
+mod with_api;
 
 use copepod_testkit::dispatch;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -16,7 +18,7 @@ fn main() {
         bench::be_kubelet();
         return;
     }
-    if let Some(missing) = bench::missing() {
+    if let Some(missing) = bench::missing().or_else(control_plane::missing) {
         println!("kubelet end-to-end tests skipped: {missing}");
         if std::env::var("REQUIRE_NODE").as_deref() == Ok("1") {
             std::process::exit(1);
@@ -24,6 +26,8 @@ fn main() {
         return;
     }
     let test = |name: &str, run: fn() -> Result<(), Failed>| Trial::test(name, run);
-    let trials = vec![test("static_pods", static_pods::static_pods)];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    let trials = vec![test("static_pods", static_pods::static_pods), test("deployment", with_api::deployment)];
+    // Each makes a node of its own; two at once would only measure each other.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, trials).exit();
 }

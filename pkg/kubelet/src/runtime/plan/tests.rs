@@ -82,6 +82,7 @@ fn plan_with(pod: &Pod, state: &RuntimePod, probes: &Probes) -> String {
         words.push(format!("sandbox#{}", a.attempt));
     }
     words.extend(a.kill.iter().map(|k| format!("kill {}", k.name)));
+    words.extend(a.resize.iter().map(|(_, name)| format!("resize {name}")));
     words.extend(a.init.iter().map(|i| format!("init{i}")));
     words.extend(a.main.iter().map(|i| format!("main{i}")));
     words.join(" ")
@@ -146,4 +147,27 @@ fn running_container_is_killed_for_cause_only() {
     let failed = Probes(HashMap::from([("a", ProbeResult::Failure)]));
     assert_eq!(plan_with(&pod_always, &state(&[("a", 'r')]), &failed), "kill a main0");
     assert_eq!(plan_with(&pod("Never", &[], &["a"]), &state(&[("a", 'r')]), &failed), "kill-pod kill a");
+}
+
+#[test]
+fn changed_limits_resize_in_place_or_restart() {
+    let with = |policy: &str| -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "uid": "u"},
+            "spec": {"containers": [{"name": "a", "image": "i:1",
+                "resources": {"limits": {"cpu": "500m", "memory": "64Mi"}},
+                "resizePolicy": [{"resourceName": "memory", "restartPolicy": policy}]}]}
+        }))
+        .unwrap()
+    };
+    let pod = with("RestartContainer");
+    let mut running = state(&[("a", 'r')]);
+    running.containers[0].resources = Some(container_limits(&pod, &pod.spec().containers[0], 1));
+    assert_eq!(plan(&pod, &running), "");
+    let limits = running.containers[0].resources.as_mut().unwrap();
+    limits.cpu_quota = 1;
+    assert_eq!(plan(&pod, &running), "resize a");
+    running.containers[0].resources.as_mut().unwrap().memory_limit_in_bytes = 1;
+    assert_eq!(plan(&pod, &running), "kill a main0");
+    assert_eq!(plan(&with("NotRequired"), &running), "resize a");
 }

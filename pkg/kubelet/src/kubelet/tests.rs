@@ -1,0 +1,165 @@
+//! The core on the in-memory runtime.
+
+use std::time::Duration;
+
+use copepod_cri::fake::FakeRuntime;
+use copepod_volume::{NodeFacts, VolumeConfig, Volumes};
+use k8s_openapi::api::core::v1::Pod;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::environment::Environment;
+use crate::events::Events;
+use crate::objects::NoObjects;
+use crate::pleg::{self, PlegEvent};
+use crate::runtime::RuntimePorts;
+use crate::runtime::images::ImageManager;
+use crate::runtime_class::RuntimeClasses;
+use crate::volumes::KubeletVolumes;
+use crate::worker::Phase;
+
+struct World {
+    _dir: tempfile::TempDir,
+    fake: Arc<FakeRuntime>,
+    kubelet: Arc<Kubelet>,
+    workers: Arc<PodWorkers>,
+    shutdown: CancellationToken,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+fn world() -> World {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Arc::new(Config {
+        node_name: "n".to_owned(),
+        root_dir: dir.path().join("kubelet"),
+        pod_logs_dir: dir.path().join("logs"),
+        container_logs_dir: dir.path().join("links"),
+        cgroups_per_qos: false,
+        resolv_conf: None,
+        ..Config::default()
+    });
+    let fake = Arc::new(FakeRuntime::default());
+    fake.add_image("i:1");
+    let shutdown = CancellationToken::new();
+    let events: Arc<dyn EventSink> = Arc::new(Events::new(None, "n"));
+    let volumes = Volumes::new(
+        VolumeConfig { root: config.root_dir.clone(), node: NodeFacts::default() },
+        Arc::new(NoObjects),
+    );
+    let volumes = Arc::new(KubeletVolumes::new(volumes, None));
+    let images = ImageManager::new(fake.clone(), Arc::new(NoObjects), events.clone(), 1);
+    let ports = RuntimePorts {
+        runtime: fake.clone(),
+        volumes: volumes.clone(),
+        environment: Arc::new(Environment::new(Arc::new(NoObjects), None, NodeFacts::default(), &shutdown)),
+        events: events.clone(),
+        classes: RuntimeClasses::new(None),
+    };
+    let slot: Arc<OnceLock<Arc<PodWorkers>>> = Arc::default();
+    let woken = slot.clone();
+    let wake = Arc::new(move |uid: &str| {
+        if let Some(workers) = woken.get() {
+            workers.wake(uid);
+        }
+    });
+    let kubelet = Kubelet::new(KubeletParts {
+        pods: PodRuntime::new(config.clone(), ports, images, 1 << 30, Vec::new()),
+        config,
+        runtime: fake.clone(),
+        images: fake.clone(),
+        prober: Prober::new(fake.clone(), events.clone(), wake),
+        volumes,
+        events,
+        node: Arc::new(RuntimeState::new(Vec::new())),
+        mirrors: None,
+        admission: Admission::default(),
+    });
+    let workers = PodWorkers::new(kubelet.clone());
+    assert!(kubelet.workers.set(workers.clone()).is_ok() && slot.set(workers.clone()).is_ok());
+    let woken = workers.clone();
+    let sink = Arc::new(move |event| match event {
+        PlegEvent::Pod(uid) => drop(woken.wake(&uid)),
+        PlegEvent::All => woken.wake_all(),
+    });
+    copepod_supervisor::spawn("test pleg", pleg::run(fake.clone(), sink, shutdown.clone()));
+    World { _dir: dir, fake, kubelet, workers, shutdown }
+}
+
+fn pod(policy: &str) -> PodRef {
+    let pod: Pod = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "p", "namespace": "d", "uid": "u",
+            "annotations": {"kubernetes.io/config.source": "file"}},
+        "spec": {"hostNetwork": true, "restartPolicy": policy, "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "c", "image": "i:1", "imagePullPolicy": "IfNotPresent"}]}
+    }))
+    .unwrap();
+    Arc::new(pod)
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let poll = async {
+        while !condition() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), poll).await.unwrap_or_else(|_| panic!("not in time: {what}"));
+}
+
+impl World {
+    fn status(&self) -> PodStatus {
+        self.kubelet.statuses.get("u").unwrap_or_default()
+    }
+
+    fn starts(&self) -> usize {
+        self.fake.calls().iter().filter(|c| c.starts_with("start_container")).count()
+    }
+
+    fn waiting_reason(&self) -> Option<String> {
+        self.status().container_statuses?.first()?.state.clone()?.waiting?.reason
+    }
+}
+
+#[tokio::test]
+async fn a_pod_runs_restarts_backs_off_and_goes() {
+    let world = world();
+    world.workers.set(pod("Always"));
+    until("running", || world.status().phase.as_deref() == Some("Running") && world.starts() == 1).await;
+    world.fake.exit("c", 1);
+    until("restarted at once", || world.starts() == 2).await;
+    world.fake.exit("c", 1);
+    until("held back", || world.waiting_reason().as_deref() == Some("CrashLoopBackOff")).await;
+    assert_eq!(world.starts(), 2);
+    assert_eq!(world.status().container_statuses.unwrap()[0].restart_count, 1);
+    world.workers.remove("u");
+    until("gone", || world.workers.view("u").is_none()).await;
+    assert!(world.fake.list_containers(None).await.unwrap().is_empty());
+    assert!(world.fake.list_pod_sandboxes(None).await.unwrap().is_empty());
+    assert!(world.kubelet.statuses.get("u").is_none());
+}
+
+#[tokio::test]
+async fn a_finished_pod_stops_its_sandbox_and_stays_known() {
+    let world = world();
+    world.workers.set(pod("Never"));
+    until("running", || world.starts() == 1 && world.status().phase.as_deref() == Some("Running")).await;
+    world.fake.exit("c", 0);
+    until("done", || world.workers.view("u").is_some_and(|v| v.phase == Phase::Done)).await;
+    assert_eq!(world.status().phase.as_deref(), Some("Succeeded"));
+    assert!(world.fake.calls().iter().any(|c| c.starts_with("stop_pod_sandbox")));
+    assert_eq!(world.fake.list_containers(None).await.unwrap().len(), 1, "its logs can still be read");
+}
+
+#[tokio::test]
+async fn a_sandbox_that_fails_is_tried_again() {
+    let world = world();
+    world.fake.fail_next("run_pod_sandbox", tonic::Code::Unknown, "no");
+    world.workers.set(pod("Always"));
+    until("running after the retry", || world.starts() == 1).await;
+    assert_eq!(world.fake.calls().iter().filter(|c| c.starts_with("run_pod_sandbox")).count(), 2);
+}
