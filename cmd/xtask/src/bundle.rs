@@ -59,9 +59,10 @@ pub(crate) fn run(options: &Bundle) -> anyhow::Result<()> {
     let bundles = workspace::root().join("bundle");
     let name = format!("copepod-{}-{}", env!("CARGO_PKG_VERSION"), workspace::host_arch()?);
     let folder = bundles.join(&name);
-    collect(&folder, &programs)?;
-    let sums = sums(&folder)?;
-    fs::write(folder.join("SHA256SUMS"), &sums)?;
+    let unfinished = bundles.join(format!(".{name}.unfinished"));
+    collect(&unfinished, &programs)?;
+    fs::write(unfinished.join("SHA256SUMS"), sums(&unfinished)?)?;
+    replace(&unfinished, &folder)?;
     link_current(&bundles, &name)?;
     println!("bundle in {}", folder.display());
     if !options.no_archive {
@@ -69,6 +70,22 @@ pub(crate) fn run(options: &Bundle) -> anyhow::Result<()> {
         write_archive(&folder, &name, &archive)?;
         publish(&bundles, &archive)?;
         println!("archive {} ({} kB)", archive.display(), fs::metadata(&archive)?.len() / 1000);
+    }
+    Ok(())
+}
+
+/// Puts the folder `new` in the place of `old`, of which nothing stays: a node may be running from it right now.
+fn replace(new: &Path, old: &Path) -> anyhow::Result<()> {
+    let aside = new.with_extension("replaced");
+    if aside.exists() {
+        fs::remove_dir_all(&aside).with_context(|| aside.display().to_string())?;
+    }
+    if old.exists() {
+        fs::rename(old, &aside).with_context(|| old.display().to_string())?;
+    }
+    fs::rename(new, old).with_context(|| old.display().to_string())?;
+    if aside.exists() {
+        fs::remove_dir_all(&aside).with_context(|| aside.display().to_string())?;
     }
     Ok(())
 }
@@ -89,7 +106,6 @@ fn publish(bundles: &Path, archive: &Path) -> anyhow::Result<()> {
 }
 
 fn collect(folder: &Path, programs: &Path) -> anyhow::Result<()> {
-    // From nothing: what an earlier build had and this one has not may not stay.
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
