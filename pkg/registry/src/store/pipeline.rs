@@ -74,7 +74,23 @@ impl Prepared {
 
 impl Store {
     /// Creates an object that has been decoded, defaulted and brought to the working version.
-    pub(crate) async fn create_value(&self, cx: &RequestContext, target: &Target, object: Value) -> ApiResult<Object> {
+    pub(crate) async fn create_value(
+        &self,
+        cx: &RequestContext,
+        target: &Target,
+        object: Value,
+    ) -> ApiResult<Object> {
+        self.create_owned(cx, target, object, false).await
+    }
+
+    /// The same; `owned` when managed fields are there already.
+    async fn create_owned(
+        &self,
+        cx: &RequestContext,
+        target: &Target,
+        object: Value,
+        owned: bool,
+    ) -> ApiResult<Object> {
         let mut attempts = if meta::name(&object).is_empty() { NAMES } else { 1 };
         loop {
             attempts -= 1;
@@ -82,6 +98,9 @@ impl Store {
             metadata::match_namespace(&mut new, target.namespace.as_deref())?;
             metadata::fill_new(&mut new, cx.now);
             let generated = name_it(&mut new);
+            if !owned {
+                ownership::update(cx, &self.row, None, &mut new, None);
+            }
             let prepared = self.prepare_new(cx, target, new).await?;
             let name = meta::name(&prepared.object).to_owned();
             let key = self.key(target.namespace.as_deref(), &name);
@@ -121,10 +140,8 @@ impl Store {
         error
     }
 
-    /// Ownership, admission, defaults, allocation, preparation, validation of a new object.
+    /// Admission, defaults, allocation, preparation, validation of a new object.
     async fn prepare_new(&self, cx: &RequestContext, target: &Target, mut new: Value) -> ApiResult<Prepared> {
-        let row = &self.row;
-        ownership::update(cx, row, None, &mut new, None);
         let options = options(cx, "CreateOptions");
         let name = meta::name(&new).to_owned();
         let context = Context { operation: Operation::Create, target, name: &name, options: &options, part: Part::Whole };
@@ -227,7 +244,7 @@ impl Store {
         if !meta::uid(&object).is_empty() && !meta::resource_version(&object).is_empty() {
             return Err(self.not_found(&change.target.name));
         }
-        let object = self.create_value(cx, change.target, object).await?;
+        let object = self.create_owned(cx, change.target, object, change.owned).await?;
         Ok(Written { object, created: true })
     }
 
