@@ -31,7 +31,7 @@ mod scheduling;
 mod storage;
 mod storagemigration;
 
-pub use fields::selectable_fields;
+pub use fields::{SelectableField, selectable_fields};
 
 use crate::hooks::{Hooks, Plain};
 use kind::Kind;

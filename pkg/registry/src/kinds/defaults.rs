@@ -145,7 +145,8 @@ mod tests {
             Rule::Nil("b", Lit::I(3)),
             Rule::Each(&["list"], &[Rule::Zero("protocol", Lit::S("TCP")), Rule::Amounts(&["limits"])]),
         ];
-        let mut object = json!({"a": "", "b": 0, "list": [{"limits": {"cpu": "0.0005", "memory": "1024Mi"}}]});
+        let mut object =
+            json!({"a": "", "b": 0, "list": [{"limits": {"cpu": "0.0005", "memory": "1024Mi"}}]});
         apply(RULES, object.as_object_mut().unwrap());
         assert_eq!(
             object,

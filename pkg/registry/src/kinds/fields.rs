@@ -57,7 +57,9 @@ pub fn selectable_fields(group: &str, resource: &str) -> &'static [SelectableFie
         ("", "secrets") => &[("type", "type", "")],
         ("", "namespaces") => &[("status.phase", "status.phase", ""), ("name", "metadata.name", "")],
         ("", "persistentvolumes" | "persistentvolumeclaims") => &[("name", "metadata.name", "")],
-        ("", "replicationcontrollers") | ("apps", "replicasets") => &[("status.replicas", "status.replicas", "0")],
+        ("", "replicationcontrollers") | ("apps", "replicasets") => {
+            &[("status.replicas", "status.replicas", "0")]
+        }
         ("", "services") => &[("spec.clusterIP", "spec.clusterIP", ""), ("spec.type", "spec.type", "")],
         ("batch", "jobs") => &[("status.successful", "status.succeeded", "0")],
         ("certificates.k8s.io", "certificatesigningrequests" | "clustertrustbundles") => &[SIGNER],

@@ -14,6 +14,9 @@ pub(crate) type Prepare = fn(&HookContext<'_>, &mut Value);
 /// Prepares an object for replacing another.
 pub(crate) type PrepareChange = fn(&HookContext<'_>, &mut Value, &Value);
 
+/// Finds what is wrong with a change from the second to the first.
+pub(crate) type CheckChange = fn(&At<'_>, &At<'_>);
+
 /// The strategy of one kind. Rows are statics made from [`Kind::PLAIN`].
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -30,9 +33,11 @@ pub(crate) struct Kind {
     /// What is wrong with a new object.
     pub(crate) validate: fn(&At<'_>),
     /// What is wrong with a change; `None` when only the new object matters.
-    pub(crate) validate_update: Option<fn(&At<'_>, &At<'_>)>,
+    pub(crate) validate_update: Option<CheckChange>,
+    /// What is wrong with a change through a subresource, when that is a matter of its own.
+    pub(crate) validate_part: fn(&str) -> Option<CheckChange>,
     /// What is wrong with a status change.
-    pub(crate) validate_status: fn(&At<'_>, &At<'_>),
+    pub(crate) validate_status: CheckChange,
     /// What is wrong with a name.
     pub(crate) name: fn(&str) -> Vec<String>,
     /// Warnings.
@@ -61,6 +66,7 @@ impl Kind {
         prepare_status: |_, _, _| {},
         validate: |_| {},
         validate_update: None,
+        validate_part: |_| None,
         validate_status: |_, _| {},
         name: names::dns1123_subdomain,
         warnings: |_, _| Vec::new(),
@@ -123,8 +129,9 @@ impl Hooks for &'static Kind {
         collect(|sink| (self.validate)(&At::root(new, sink)))
     }
 
-    fn validate_update(&self, _cx: &HookContext<'_>, new: &Value, old: &Value) -> FieldErrors {
-        collect(|sink| match self.validate_update {
+    fn validate_update(&self, cx: &HookContext<'_>, new: &Value, old: &Value) -> FieldErrors {
+        let part = cx.subresource.and_then(self.validate_part);
+        collect(|sink| match part.or(self.validate_update) {
             Some(check) => check(&At::root(new, sink), &At::root(old, sink)),
             None => (self.validate)(&At::root(new, sink)),
         })

@@ -6,6 +6,7 @@ mod diff;
 pub(crate) mod env;
 mod gated;
 pub(crate) mod mounts;
+mod parts;
 mod placement;
 pub(crate) mod prepare;
 mod probes;
@@ -31,6 +32,7 @@ pub(crate) static KIND: Kind = Kind {
     prepare_status: prepare::status,
     validate: validate::create,
     validate_update: Some(validate::update),
+    validate_part: parts::check,
     validate_status: validate::status,
     warnings: warnings::pod,
     grace: prepare::grace,

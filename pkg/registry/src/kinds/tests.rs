@@ -29,13 +29,23 @@ fn unknown_kinds_are_plain() {
 }
 
 /// Fields of the store's, or that change from run to run.
-const NOT_OURS: &[&str] = &["creationTimestamp", "uid", "resourceVersion", "managedFields", "namespace", "generation"];
+const NOT_OURS: &[&str] =
+    &["creationTimestamp", "uid", "resourceVersion", "managedFields", "namespace", "generation"];
 const TIMES: &[&str] = &["lastPhaseTransitionTime", "timeAdded", "lastTransitionTime", "lastUpdateTime"];
 
 /// Structs that Go writes even when empty.
 const HOLLOW: &[&str] = &[
-    "daemonEndpoints", "devices", "kubeletEndpoint", "loadBalancer", "metadata", "nodeInfo", "resources", "source",
-    "spec", "status", "strategy",
+    "daemonEndpoints",
+    "devices",
+    "kubeletEndpoint",
+    "loadBalancer",
+    "metadata",
+    "nodeInfo",
+    "resources",
+    "source",
+    "spec",
+    "status",
+    "strategy",
 ];
 
 /// The object without what is not ours, and without zeros and empty structs that Go writes and readers ignore.
@@ -111,10 +121,21 @@ fn run(case: &Value) -> (Value, FieldErrors) {
         new["metadata"]["uid"] = Value::Null;
         allocated(case, &mut new);
         hooks.prepare_create(&cx, &mut new);
+        if text(case, "/resource") == "certificatesigningrequests" {
+            for field in ["username", "groups", "extra"] {
+                new["spec"][field] = case["answer"]["spec"].get(field).cloned().unwrap_or_default();
+            }
+        }
         let mut errors: FieldErrors = hooks
             .validate_name(text(&new, "/metadata/name"))
             .into_iter()
-            .map(|e| copepod_api::FieldError::invalid(&copepod_api::FieldPath::new("metadata.name"), text(&new, "/metadata/name"), e))
+            .map(|e| {
+                copepod_api::FieldError::invalid(
+                    &copepod_api::FieldPath::new("metadata.name"),
+                    text(&new, "/metadata/name"),
+                    e,
+                )
+            })
             .collect();
         errors.extend(hooks.validate_create(&cx, &new));
         return (new, errors);
@@ -132,7 +153,7 @@ fn run(case: &Value) -> (Value, FieldErrors) {
         let errors = hooks.validate_status(&cx, &new, &old);
         return (new, errors);
     }
-    if hooks_keep_status(case) {
+    if hooks_keep_status(case) && subresource.is_none() {
         new["status"] = old.get("status").cloned().unwrap_or_else(|| json!({}));
     }
     hooks.prepare_update(&cx, &mut new, &old);
@@ -148,9 +169,10 @@ fn hooks_keep_status(case: &Value) -> bool {
 fn plain(causes: Vec<String>) -> Vec<String> {
     let cut = |text: String| {
         let line = text.split('\n').next().unwrap_or_default();
-        match (line.find(" value: {"), line.rfind('}')) {
-            (Some(from), Some(to)) => format!("{} value: {{}}{}", &line[..from], &line[to + 1..]),
-            _ => line.to_owned(),
+        let shown = line.split_once(" value: {").or_else(|| line.split_once(" value: [{"));
+        match shown.and_then(|(before, rest)| Some((before, rest.rsplit_once(['}', ']'])?.1))) {
+            Some((before, after)) => format!("{before} value: {{}}{after}"),
+            None => line.to_owned(),
         }
     };
     causes.into_iter().map(cut).collect()
@@ -168,11 +190,9 @@ fn difference(case: &Value) -> Option<String> {
     if errors.is_empty() {
         let (ours, theirs) = (comparable(&object, ""), comparable(&case["answer"], ""));
         if ours != theirs {
-            let mut lines = String::new();
-            for line in pod::diff(&theirs, &ours).lines() {
-                lines += &format!("\n    {line}");
-            }
-            return Some(format!("{lines} (- theirs, + ours)"));
+            let lines: String =
+                pod::diff(&theirs, &ours).lines().map(|line| format!("\n    {line}")).collect();
+            return Some(lines).filter(|l| !l.is_empty()).map(|l| l + " (- theirs, + ours)");
         }
     }
     None

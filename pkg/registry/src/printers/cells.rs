@@ -80,7 +80,8 @@ pub(super) fn age(now: Timestamp, object: &Value) -> Value {
 /// Names and images of a pod spec's containers.
 pub(super) fn containers(spec: Option<&Value>) -> [Value; 2] {
     ["name", "image"].map(|field| {
-        let containers = spec.and_then(|s| s.get("containers")).and_then(Value::as_array).into_iter().flatten();
+        let containers =
+            spec.and_then(|s| s.get("containers")).and_then(Value::as_array).into_iter().flatten();
         let texts: Vec<&str> =
             containers.map(|c| c.get(field).and_then(Value::as_str).unwrap_or_default()).collect();
         texts.join(",").into()
@@ -90,7 +91,8 @@ pub(super) fn containers(spec: Option<&Value>) -> [Value; 2] {
 /// Labels as `a=b,c=d`, or `<none>`.
 pub(super) fn labels(map: Option<&Value>) -> Value {
     let pairs = map.and_then(Value::as_object).into_iter().flatten();
-    let mut pairs: Vec<String> = pairs.map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
+    let mut pairs: Vec<String> =
+        pairs.map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
     pairs.sort();
     if pairs.is_empty() { "<none>".into() } else { pairs.join(",").into() }
 }
@@ -142,4 +144,3 @@ pub(super) fn annotated(object: &Value, key: &str) -> bool {
 pub(super) fn map<'a>(object: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
     object.pointer(pointer).and_then(Value::as_object)
 }
-

@@ -19,7 +19,12 @@ pub(super) static NAMESPACES: Printer = Printer::new("Name|Status|Age", |cx, obj
 
 /// Secrets.
 pub(super) static SECRETS: Printer = Printer::new("Name|Type|Data|Age", |cx, object| {
-    vec![meta::name(object).into(), text(object, "/type").into(), count(object, "/data").into(), age(cx.now, object)]
+    vec![
+        meta::name(object).into(),
+        text(object, "/type").into(),
+        count(object, "/data").into(),
+        age(cx.now, object),
+    ]
 });
 
 /// ConfigMaps.
@@ -94,14 +99,14 @@ fn address<'a>(node: &'a Value, kind: &str) -> &'a str {
 }
 
 /// Events of both groups.
-pub(super) static EVENTS: Printer = Printer::new(
-    "Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*",
-    event,
-);
+pub(super) static EVENTS: Printer =
+    Printer::new("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*", event);
 
 fn event(cx: &Context<'_>, event: &Value) -> Vec<Value> {
     // The two groups name the same things differently.
-    let either = |old: &str, new: &str| Some(text(event, old)).filter(|t| !t.is_empty()).unwrap_or(text(event, new));
+    let either = |old: &str, new: &str| {
+        Some(text(event, old)).filter(|t| !t.is_empty()).unwrap_or_else(|| text(event, new))
+    };
     let when = |old: &str, new: &str| time(event, old).or_else(|| time(event, new));
     let first = when("/firstTimestamp", "/deprecatedFirstTimestamp").or_else(|| time(event, "/eventTime"));
     let mut last = when("/lastTimestamp", "/deprecatedLastTimestamp").or(first);
@@ -119,7 +124,7 @@ fn event(cx: &Context<'_>, event: &Value) -> Vec<Value> {
         .unwrap_or(controller);
     let host = Some(either("/source/host", "/deprecatedSource/host"))
         .filter(|h| !h.is_empty())
-        .unwrap_or(text(event, "/reportingInstance"));
+        .unwrap_or_else(|| text(event, "/reportingInstance"));
     let source = if host.is_empty() { component.to_owned() } else { format!("{component}, {host}") };
     vec![
         since(cx.now, last).into(),
@@ -138,7 +143,8 @@ fn event(cx: &Context<'_>, event: &Value) -> Vec<Value> {
 /// Resource quotas.
 pub(super) static QUOTAS: Printer = Printer::new("Name|Request|Limit|Age", |cx, object| {
     let (mut requests, mut limits) = (Vec::new(), Vec::new());
-    let mut names: Vec<&String> = map(object, "/status/hard").into_iter().flatten().map(|(name, _)| name).collect();
+    let mut names: Vec<&String> =
+        map(object, "/status/hard").into_iter().flatten().map(|(name, _)| name).collect();
     names.sort();
     for name in names {
         let of = |part: &str| {

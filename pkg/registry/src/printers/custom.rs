@@ -40,7 +40,8 @@ fn cell(column: &PrinterColumn, object: &Value, now: Timestamp) -> Value {
     let Some(value) = found.first() else { return Value::Null };
     match (column.type_.as_str(), value) {
         ("string", value) => jsonpath::print(value).into(),
-        ("integer", Value::Number(n)) => {
+        ("integer", Value::Number(n)) =>
+        {
             #[expect(clippy::cast_possible_truncation, reason = "a fraction is cut off, as upstream does")]
             n.as_i64().or_else(|| n.as_f64().map(|f| f as i64)).map_or(Value::Null, Value::from)
         }

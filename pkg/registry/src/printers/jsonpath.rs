@@ -128,14 +128,17 @@ impl Step {
             (Self::Field(name), Value::Object(map)) => map.get(name).into_iter().collect(),
             (Self::All, Value::Object(map)) => map.values().collect(),
             (Self::All, Value::Array(list)) => list.iter().collect(),
-            (Self::Index(i), Value::Array(list)) => at(list, *i).and_then(|i| list.get(i)).into_iter().collect(),
+            (Self::Index(i), Value::Array(list)) => {
+                at(list, *i).and_then(|i| list.get(i)).into_iter().collect()
+            }
             (Self::Slice(from, to), Value::Array(list)) => {
                 let from = from.and_then(|i| at(list, i)).unwrap_or(0);
                 let to = to.and_then(|i| at(list, i)).unwrap_or(list.len()).min(list.len());
                 list.get(from..to).unwrap_or_default().iter().collect()
             }
             (Self::Filter { path, operator, value }, Value::Array(list)) => {
-                let holds = |item: &&Value| find(item, path).first().is_some_and(|v| compare(v, operator, value));
+                let holds =
+                    |item: &&Value| find(item, path).first().is_some_and(|v| compare(v, operator, value));
                 list.iter().filter(holds).collect()
             }
             (Self::Exists(path), Value::Array(list)) => {

@@ -91,10 +91,12 @@ fn host_port(ip: &str, port: i64) -> String {
 pub(super) static SLICES: Printer = Printer::new("Name|AddressType|Ports|Endpoints|Age", |cx, object| {
     let ports: Vec<String> = list(object, "/ports")
         .iter()
-        .map(|port| match (port.get("port").and_then(Value::as_i64), port.get("name").and_then(Value::as_str)) {
-            (Some(number), _) => number.to_string(),
-            (None, Some(name)) => name.to_owned(),
-            (None, None) => "*".to_owned(),
+        .map(|port| {
+            match (port.get("port").and_then(Value::as_i64), port.get("name").and_then(Value::as_str)) {
+                (Some(number), _) => number.to_string(),
+                (None, Some(name)) => name.to_owned(),
+                (None, None) => "*".to_owned(),
+            }
         })
         .collect();
     let addresses: Vec<String> = list(object, "/endpoints")
@@ -147,7 +149,8 @@ pub(super) static INGRESS_CLASSES: Printer = Printer::new("Name|Controller|Param
     let parameters = object.pointer("/spec/parameters").map_or_else(
         || "<none>".to_owned(),
         |p| {
-            let group = p.get("apiGroup").and_then(Value::as_str).map(|g| format!(".{g}")).unwrap_or_default();
+            let group =
+                p.get("apiGroup").and_then(Value::as_str).map(|g| format!(".{g}")).unwrap_or_default();
             format!("{}{group}/{}", text(p, "/kind"), text(p, "/name"))
         },
     );

@@ -10,10 +10,7 @@ use super::rows::{Context, Printer};
 /// Pods.
 pub(super) static PODS: Printer = Printer {
     conditions,
-    ..Printer::new(
-        "Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*",
-        cells,
-    )
+    ..Printer::new("Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*", cells)
 };
 
 /// Pod templates.
@@ -162,7 +159,9 @@ fn main_state(pod: &Value, summary: &mut Summary) {
             if int(status, "/state/terminated/exitCode") != 0 {
                 error.clone_from(&summary.reason);
             }
-        } else if status.get("ready") == Some(&Value::Bool(true)) && status.pointer("/state/running").is_some() {
+        } else if status.get("ready") == Some(&Value::Bool(true))
+            && status.pointer("/state/running").is_some()
+        {
             running = true;
             summary.ready += 1;
         }

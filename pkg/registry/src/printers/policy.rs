@@ -99,17 +99,18 @@ pub(super) static WEBHOOKS: Printer = Printer::new("Name|Webhooks:integer|Age", 
 });
 
 fn param_kind(object: &Value) -> String {
-    object.pointer("/spec/paramKind").filter(|k| !k.is_null()).map_or_else(
-        || "<unset>".to_owned(),
-        |k| format!("{}/{}", text(k, "/apiVersion"), text(k, "/kind")),
-    )
+    object
+        .pointer("/spec/paramKind")
+        .filter(|k| !k.is_null())
+        .map_or_else(|| "<unset>".to_owned(), |k| format!("{}/{}", text(k, "/apiVersion"), text(k, "/kind")))
 }
 
 /// Validating admission policies.
-pub(super) static VALIDATING: Printer = Printer::new("Name|Validations:integer|ParamKind|Age", |cx, object| {
-    let rules = count(object, "/spec/validations");
-    vec![meta::name(object).into(), rules.into(), param_kind(object).into(), age(cx.now, object)]
-});
+pub(super) static VALIDATING: Printer =
+    Printer::new("Name|Validations:integer|ParamKind|Age", |cx, object| {
+        let rules = count(object, "/spec/validations");
+        vec![meta::name(object).into(), rules.into(), param_kind(object).into(), age(cx.now, object)]
+    });
 
 /// Mutating admission policies.
 pub(super) static MUTATING: Printer = Printer::new("Name|Mutations:integer|ParamKind|Age", |cx, object| {
@@ -127,7 +128,12 @@ pub(super) static POLICY_BINDINGS: Printer = Printer::new("Name|PolicyName|Param
         Some(r) if r.get("selector").is_some() => selector(r.get("selector")),
         _ => "<unset>".to_owned(),
     };
-    vec![meta::name(object).into(), text(object, "/spec/policyName").into(), param.into(), age(cx.now, object)]
+    vec![
+        meta::name(object).into(),
+        text(object, "/spec/policyName").into(),
+        param.into(),
+        age(cx.now, object),
+    ]
 });
 
 /// Flow schemas, in the order they match.
@@ -137,26 +143,22 @@ pub(super) static FLOW_SCHEMAS: Printer = Printer {
         order.sort_by_key(|i| (int(objects[*i], "/spec/matchingPrecedence"), meta::name(objects[*i])));
         order
     },
-    ..Printer::new(
-        "Name|PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL",
-        |cx, object| {
-            let dangling = list(object, "/status/conditions").iter().find(|c| text(c, "/type") == "Dangling");
-            vec![
-                meta::name(object).into(),
-                text(object, "/spec/priorityLevelConfiguration/name").into(),
-                int(object, "/spec/matchingPrecedence").into(),
-                text_or(object, "/spec/distinguisherMethod/type", "<none>").into(),
-                age(cx.now, object),
-                dangling.map_or("?", |c| text(c, "/status")).into(),
-            ]
-        },
-    )
+    ..Printer::new("Name|PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL", |cx, object| {
+        let dangling = list(object, "/status/conditions").iter().find(|c| text(c, "/type") == "Dangling");
+        vec![
+            meta::name(object).into(),
+            text(object, "/spec/priorityLevelConfiguration/name").into(),
+            int(object, "/spec/matchingPrecedence").into(),
+            text_or(object, "/spec/distinguisherMethod/type", "<none>").into(),
+            age(cx.now, object),
+            dangling.map_or("?", |c| text(c, "/status")).into(),
+        ]
+    })
 };
 
 /// Priority levels.
-pub(super) static PRIORITY_LEVELS: Printer = Printer::new(
-    "Name|Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age",
-    |cx, object| {
+pub(super) static PRIORITY_LEVELS: Printer =
+    Printer::new("Name|Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age", |cx, object| {
         let of = |pointer| object.pointer(pointer).cloned().unwrap_or_else(|| "<none>".into());
         vec![
             meta::name(object).into(),
@@ -167,5 +169,4 @@ pub(super) static PRIORITY_LEVELS: Printer = Printer::new(
             of("/spec/limited/limitResponse/queuing/queueLengthLimit"),
             age(cx.now, object),
         ]
-    },
-);
+    });

@@ -131,9 +131,10 @@ fn policy_printer(group: &str, resource: &str) -> Option<&'static Printer> {
         ("certificates.k8s.io", "certificatesigningrequests") => &policy::SIGNING_REQUESTS,
         ("certificates.k8s.io", "clustertrustbundles") => &policy::TRUST_BUNDLES,
         ("certificates.k8s.io", "podcertificaterequests") => &policy::POD_CERTIFICATES,
-        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
-            &policy::WEBHOOKS
-        }
+        (
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
+        ) => &policy::WEBHOOKS,
         ("admissionregistration.k8s.io", "validatingadmissionpolicies") => &policy::VALIDATING,
         ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => &policy::MUTATING,
         (

@@ -7,14 +7,15 @@ use super::cells::{age, int, list, scalar, text};
 use super::rows::Printer;
 
 /// The `scale` subresource of any kind.
-pub(super) static PRINTER: Printer = Printer::new("Name|Desired:integer|Available:integer|Age", |cx, object| {
-    vec![
-        meta::name(object).into(),
-        int(object, "/spec/replicas").into(),
-        int(object, "/status/replicas").into(),
-        age(cx.now, object),
-    ]
-});
+pub(super) static PRINTER: Printer =
+    Printer::new("Name|Desired:integer|Available:integer|Age", |cx, object| {
+        vec![
+            meta::name(object).into(),
+            int(object, "/spec/replicas").into(),
+            int(object, "/status/replicas").into(),
+            age(cx.now, object),
+        ]
+    });
 
 /// Horizontal pod autoscalers.
 pub(super) static AUTOSCALERS: Printer =
@@ -39,15 +40,22 @@ fn metrics(autoscaler: &Value) -> String {
     // `autoscaling/v1` knows one metric, by its old name.
     if let Some(target) = scalar(autoscaler, "/spec/targetCPUUtilizationPercentage") {
         let current = scalar(autoscaler, "/status/currentCPUUtilizationPercentage");
-        return format!("cpu: {}/{target}%", current.map_or_else(|| "<unknown>".to_owned(), |c| format!("{c}%")));
+        return format!(
+            "cpu: {}/{target}%",
+            current.map_or_else(|| "<unknown>".to_owned(), |c| format!("{c}%"))
+        );
     }
     let specs = list(autoscaler, "/spec/metrics");
     if specs.is_empty() {
         return "<none>".to_owned();
     }
     let current = list(autoscaler, "/status/currentMetrics");
-    let shown: Vec<String> =
-        specs.iter().enumerate().take(2).map(|(i, spec)| metric(spec, current.get(i).unwrap_or(&Value::Null))).collect();
+    let shown: Vec<String> = specs
+        .iter()
+        .enumerate()
+        .take(2)
+        .map(|(i, spec)| metric(spec, current.get(i).unwrap_or(&Value::Null)))
+        .collect();
     let shown = shown.join(", ");
     if specs.len() > 2 { format!("{shown} + {} more...", specs.len() - 2) } else { shown }
 }
@@ -71,7 +79,9 @@ fn metric(spec: &Value, status: &Value) -> String {
             format!("{}: {}/{average}", text(spec, &format!("/{source}/name")), now("averageValue"))
         }
         ("resource" | "containerResource", None) => {
-            let percent = |value: Option<String>, other: &str| value.map_or(other.to_owned(), |v| format!("{v}%"));
+            let percent = |value: Option<String>, other: &str| {
+                value.map_or_else(|| other.to_owned(), |v| format!("{v}%"))
+            };
             format!(
                 "{}: {}/{}",
                 text(spec, &format!("/{source}/name")),

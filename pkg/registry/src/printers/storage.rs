@@ -17,8 +17,11 @@ fn modes(object: &Value, pointer: &str) -> String {
         ("ReadWriteMany", "RWX"),
         ("ReadWriteOncePod", "RWOP"),
     ];
-    let found: Vec<&str> =
-        short.iter().filter(|(long, _)| given.iter().any(|mode| mode == long)).map(|(_, short)| *short).collect();
+    let found: Vec<&str> = short
+        .iter()
+        .filter(|(long, _)| given.iter().any(|mode| mode == long))
+        .map(|(_, short)| *short)
+        .collect();
     found.join(",")
 }
 
@@ -40,7 +43,8 @@ pub(super) static VOLUMES: Printer = Printer::new(
     "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age|VolumeMode*",
     |cx, object| {
         let claim = object.pointer("/spec/claimRef").filter(|c| !c.is_null());
-        let claim = claim.map(|c| format!("{}/{}", text(c, "/namespace"), text(c, "/name"))).unwrap_or_default();
+        let claim =
+            claim.map(|c| format!("{}/{}", text(c, "/namespace"), text(c, "/name"))).unwrap_or_default();
         vec![
             meta::name(object).into(),
             amount(object, "/spec/capacity/storage").into(),
@@ -198,15 +202,16 @@ pub(super) static RESOURCE_SLICES: Printer = Printer::new("Name|Node|Driver|Pool
 });
 
 /// Device taint rules.
-pub(super) static DEVICE_TAINTS: Printer = Printer::new("Name|Key|Value|Effect|TimeAdded|Age", |cx, object| {
-    let added = time(object, "/spec/taint/timeAdded");
-    let added = if added.is_some() { since(cx.now, added) } else { String::new() };
-    vec![
-        meta::name(object).into(),
-        text(object, "/spec/taint/key").into(),
-        text(object, "/spec/taint/value").into(),
-        text(object, "/spec/taint/effect").into(),
-        added.into(),
-        age(cx.now, object),
-    ]
-});
+pub(super) static DEVICE_TAINTS: Printer =
+    Printer::new("Name|Key|Value|Effect|TimeAdded|Age", |cx, object| {
+        let added = time(object, "/spec/taint/timeAdded");
+        let added = if added.is_some() { since(cx.now, added) } else { String::new() };
+        vec![
+            meta::name(object).into(),
+            text(object, "/spec/taint/key").into(),
+            text(object, "/spec/taint/value").into(),
+            text(object, "/spec/taint/effect").into(),
+            added.into(),
+            age(cx.now, object),
+        ]
+    });

@@ -4,14 +4,13 @@ use copepod_api::meta;
 use serde_json::Value;
 
 use super::cells::{
-    age, condition, containers, count, deleting, int, labels, list, seconds_between, selector, selector_text, since,
-    text, text_or, time,
+    age, condition, containers, count, deleting, int, labels, list, seconds_between, selector, selector_text,
+    since, text, text_or, time,
 };
 use super::duration::human_duration;
 use super::rows::{Context, Printer};
 
-const REPLICAS: &str =
-    "Name|Desired:integer|Current:integer|Ready:integer|Age|Containers*|Images*|Selector*";
+const REPLICAS: &str = "Name|Desired:integer|Current:integer|Ready:integer|Age|Containers*|Images*|Selector*";
 
 fn replicas(cx: &Context<'_>, object: &Value, selector: Value) -> Vec<Value> {
     let [names, images] = containers(object.pointer("/spec/template/spec"));
@@ -32,8 +31,9 @@ pub(super) static CONTROLLERS: Printer =
     Printer::new(REPLICAS, |cx, object| replicas(cx, object, labels(object.pointer("/spec/selector"))));
 
 /// Replica sets.
-pub(super) static REPLICA_SETS: Printer =
-    Printer::new(REPLICAS, |cx, object| replicas(cx, object, selector(object.pointer("/spec/selector")).into()));
+pub(super) static REPLICA_SETS: Printer = Printer::new(REPLICAS, |cx, object| {
+    replicas(cx, object, selector(object.pointer("/spec/selector")).into())
+});
 
 /// Deployments.
 pub(super) static DEPLOYMENTS: Printer = Printer::new(
@@ -54,11 +54,12 @@ pub(super) static DEPLOYMENTS: Printer = Printer::new(
 );
 
 /// Stateful sets.
-pub(super) static STATEFUL_SETS: Printer = Printer::new("Name|Ready|Age|Containers*|Images*", |cx, object| {
-    let [names, images] = containers(object.pointer("/spec/template/spec"));
-    let ready = format!("{}/{}", int(object, "/status/readyReplicas"), int(object, "/spec/replicas"));
-    vec![meta::name(object).into(), ready.into(), age(cx.now, object), names, images]
-});
+pub(super) static STATEFUL_SETS: Printer =
+    Printer::new("Name|Ready|Age|Containers*|Images*", |cx, object| {
+        let [names, images] = containers(object.pointer("/spec/template/spec"));
+        let ready = format!("{}/{}", int(object, "/status/readyReplicas"), int(object, "/spec/replicas"));
+        vec![meta::name(object).into(), ready.into(), age(cx.now, object), names, images]
+    });
 
 /// Daemon sets.
 pub(super) static DAEMON_SETS: Printer = Printer::new(
@@ -83,7 +84,8 @@ pub(super) static DAEMON_SETS: Printer = Printer::new(
 
 /// Controller revisions.
 pub(super) static REVISIONS: Printer = Printer::new("Name|Controller|Revision|Age", |cx, object| {
-    let owner = list(object, "/metadata/ownerReferences").iter().find(|o| o.get("controller") == Some(&true.into()));
+    let owner =
+        list(object, "/metadata/ownerReferences").iter().find(|o| o.get("controller") == Some(&true.into()));
     let owner = owner.map_or_else(
         || "<none>".to_owned(),
         |owner| {
@@ -92,10 +94,9 @@ pub(super) static REVISIONS: Printer = Printer::new("Name|Controller|Revision|Ag
             format!("{}{dot}{group}/{}", text(owner, "/kind"), text(owner, "/name"))
         },
     );
-    let owner = owner.split_once('/').map_or_else(
-        || owner.clone(),
-        |(kind, name)| format!("{}/{name}", kind.to_lowercase()),
-    );
+    let owner = owner
+        .split_once('/')
+        .map_or_else(|| owner.clone(), |(kind, name)| format!("{}/{name}", kind.to_lowercase()));
     vec![meta::name(object).into(), owner.into(), int(object, "/revision").into(), age(cx.now, object)]
 });
 
@@ -133,7 +134,9 @@ fn completions(job: &Value) -> String {
     let succeeded = int(job, "/status/succeeded");
     match job.pointer("/spec/completions").and_then(Value::as_i64) {
         Some(wanted) => format!("{succeeded}/{wanted}"),
-        None if int(job, "/spec/parallelism") > 1 => format!("{succeeded}/1 of {}", int(job, "/spec/parallelism")),
+        None if int(job, "/spec/parallelism") > 1 => {
+            format!("{succeeded}/1 of {}", int(job, "/spec/parallelism"))
+        }
         None => format!("{succeeded}/1"),
     }
 }

@@ -36,17 +36,16 @@ pub(crate) static VALIDATING: Kind = Kind {
 };
 
 /// Mutating policies.
-pub(crate) static MUTATING: Kind =
-    Kind {
-        defaults: SPEC,
-        generation: true,
-        unconditional_update: false,
-        validate: |policy| {
-            common(&policy.get("spec"));
-            mutations(&policy.get("spec"));
-        },
-        ..Kind::PLAIN
-    };
+pub(crate) static MUTATING: Kind = Kind {
+    defaults: SPEC,
+    generation: true,
+    unconditional_update: false,
+    validate: |policy| {
+        common(&policy.get("spec"));
+        mutations(&policy.get("spec"));
+    },
+    ..Kind::PLAIN
+};
 
 fn common(spec: &At<'_>) {
     spec.get("failurePolicy").one_of(&["Fail", "Ignore"]);

@@ -110,7 +110,10 @@ pub(crate) fn client(at: &At<'_>) {
 fn check_url(at: &At<'_>) {
     const FORM: &str = "; desired format: https://host[/path]";
     let Some((scheme, rest)) = at.str().split_once("://").filter(|(scheme, _)| !scheme.is_empty()) else {
-        return at.required(&format!("url must be a valid URL: parse {:?}: missing protocol scheme{FORM}", at.str()));
+        return at.required(&format!(
+            "url must be a valid URL: parse {:?}: missing protocol scheme{FORM}",
+            at.str()
+        ));
     };
     if scheme != "https" {
         at.invalid_as(scheme, format!("'https' is the only allowed URL scheme{FORM}"));
@@ -152,7 +155,9 @@ fn check_service(at: &At<'_>) {
         if part.is_empty() {
             path.invalid(format!("segment[{i}] may not be empty"));
         } else {
-            names::dns1123_subdomain(part).into_iter().for_each(|error| path.invalid(format!("segment[{i}]: {error}")));
+            names::dns1123_subdomain(part)
+                .into_iter()
+                .for_each(|error| path.invalid(format!("segment[{i}]: {error}")));
         }
     }
 }

@@ -23,7 +23,10 @@ pub(crate) static KIND: Kind = Kind {
                 Run(|spec| fill(spec, "conversion", json!({"strategy": "None"}))),
                 In(
                     &["conversion"],
-                    &[In(&["webhook"], &[In(&["clientConfig"], &[In(&["service"], &[Nil("port", I(443))])])])],
+                    &[In(
+                        &["webhook"],
+                        &[In(&["clientConfig"], &[In(&["service"], &[Nil("port", I(443))])])],
+                    )],
                 ),
             ],
         ),

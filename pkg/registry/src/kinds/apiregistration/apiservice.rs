@@ -53,7 +53,8 @@ fn validate(service: &At<'_>) {
             spec.get(field).invalid_as(number, format!("must be positive and less than {max}"));
         }
     }
-    let (bundle, insecure, backend) = (spec.get("caBundle"), spec.get("insecureSkipTLSVerify"), spec.get("service"));
+    let (bundle, insecure, backend) =
+        (spec.get("caBundle"), spec.get("insecureSkipTLSVerify"), spec.get("service"));
     if !backend.present() {
         if !bundle.is_empty() {
             bundle.invalid("local APIServices may not have a caBundle");

@@ -22,10 +22,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Daemon sets.
 pub(crate) static KIND: Kind = Kind {
-    defaults: &[
-        In(&["spec"], &[Run(strategy), Nil("revisionHistoryLimit", I(10))]),
-        In(&["spec"], TEMPLATE),
-    ],
+    defaults: &[In(&["spec"], &[Run(strategy), Nil("revisionHistoryLimit", I(10))]), In(&["spec"], TEMPLATE)],
     prepare_create: |_, new| {
         let generation = template_generation(new).max(1);
         set_template_generation(new, generation);

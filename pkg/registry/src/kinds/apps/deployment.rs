@@ -48,7 +48,13 @@ pub(crate) static KIND: Kind = Kind {
     validate_status: |new, old| {
         workload::counts(
             &new.get("status"),
-            &["observedGeneration", "replicas", "unavailableReplicas", "terminatingReplicas", "collisionCount"],
+            &[
+                "observedGeneration",
+                "replicas",
+                "unavailableReplicas",
+                "terminatingReplicas",
+                "collisionCount",
+            ],
             &["updatedReplicas", "readyReplicas", "availableReplicas"],
         );
         workload::collisions(&new.get("status"), &old.get("status"));

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::kinds::at::At;
 use crate::kinds::checks::{labels, workload};
+use crate::kinds::core::persistentvolumeclaim::{self, CLAIM};
 use crate::kinds::core::podtemplate::template_warnings;
 use crate::kinds::defaults::{
     Lit::{I, Map, S},
@@ -12,7 +13,6 @@ use crate::kinds::defaults::{
     Rule::{Each, In, Nil, Run, Zero},
     fill, map_mut, text,
 };
-use crate::kinds::core::persistentvolumeclaim::{self, CLAIM};
 use crate::kinds::kind::Kind;
 use crate::kinds::pod::defaults::TEMPLATE;
 use crate::kinds::pod::validate as pods;
@@ -56,7 +56,7 @@ pub(crate) static KIND: Kind = Kind {
         );
         workload::collisions(&new.get("status"), &old.get("status"));
     },
-    name: copepod_api::names::dns1123_label,
+    name: names::dns1123_label,
     warnings: |new, old| template_warnings(new, old, "/spec/template", "spec.template"),
     ..Kind::WITH_STATUS
 };
@@ -129,7 +129,7 @@ fn template(spec: &At<'_>, selector: &LabelSelector) {
             pod.insert("volumes".to_owned(), volumes.into());
         }
     }
-    at.borrowing(&whole, |at| pods::template(at));
+    at.borrowing(&whole, pods::template);
 }
 
 fn check_strategy(at: &At<'_>) {

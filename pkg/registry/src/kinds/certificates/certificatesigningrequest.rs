@@ -77,6 +77,9 @@ fn conditions(request: &Value) -> Vec<Value> {
 
 /// `status` neither approves nor denies.
 fn prepare_status(cx: &HookContext<'_>, new: &mut Value, old: &Value) {
+    if cx.subresource == Some("approval") {
+        return prepare_update(cx, new, old);
+    }
     let decided = |c: &Value| matches!(c.get("type").and_then(Value::as_str), Some("Approved" | "Denied"));
     let mut kept: Vec<Value> = conditions(new).into_iter().filter(|c| !decided(c)).collect();
     let was: Vec<Value> = conditions(old).into_iter().filter(decided).collect();
@@ -93,12 +96,18 @@ fn prepare_status(cx: &HookContext<'_>, new: &mut Value, old: &Value) {
 fn date_conditions(cx: &HookContext<'_>, new: &mut Value, old: &Value) {
     let now = cx.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let was = conditions(old);
-    for condition in new.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten() {
-        let same = |c: &&Value| c.get("type") == condition.get("type") && c.get("status") == condition.get("status");
+    for condition in new.pointer_mut("/status/conditions").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        let same =
+            |c: &&Value| c.get("type") == condition.get("type") && c.get("status") == condition.get("status");
         let since = was.iter().find(same).and_then(|c| c.get("lastTransitionTime")).cloned();
         let Some(condition) = condition.as_object_mut() else { continue };
         crate::kinds::defaults::fill(condition, "lastUpdateTime", now.clone());
-        crate::kinds::defaults::fill(condition, "lastTransitionTime", since.unwrap_or_else(|| now.clone().into()));
+        crate::kinds::defaults::fill(
+            condition,
+            "lastTransitionTime",
+            since.unwrap_or_else(|| now.clone().into()),
+        );
     }
 }
 
@@ -182,12 +191,12 @@ fn check_conditions(list: &At<'_>) {
 
 /// A decision is never taken back, and a certificate never replaced.
 fn kept(new: &At<'_>, old: &At<'_>) {
-    let has = |request: &At<'_>, kind: &str| {
-        request.at("status.conditions").items().any(|c| c.is("type", kind))
-    };
+    let has =
+        |request: &At<'_>, kind: &str| request.at("status.conditions").items().any(|c| c.is("type", kind));
     for kind in ["Approved", "Denied", "Failed"] {
         if has(old, kind) && !has(new, kind) {
-            new.at("status.conditions").forbidden(format!("updates may not remove a condition of type {kind:?}"));
+            new.at("status.conditions")
+                .forbidden(format!("updates may not remove a condition of type {kind:?}"));
         }
     }
     let (certificate, had) = (new.at("status.certificate"), old.at("status.certificate"));

@@ -92,9 +92,10 @@ pub(crate) fn container_name(at: &At<'_>, resource: &str) {
 pub(crate) fn quota_name(at: &At<'_>, resource: &str) {
     name(at, resource);
     let counted = resource == "count" || resource.starts_with("count/");
-    let standard = (COMPUTE.contains(&resource) || QUALIFIED.contains(&resource) || COUNTED.contains(&resource))
-        || resource == "requests.storage"
-        || is_quota_huge_pages(resource);
+    let standard =
+        (COMPUTE.contains(&resource) || QUALIFIED.contains(&resource) || COUNTED.contains(&resource))
+            || resource == "requests.storage"
+            || is_quota_huge_pages(resource);
     if !resource.contains('/') && !counted && !standard {
         at.invalid_as(resource, "must be a standard resource for quota");
     }
@@ -173,7 +174,10 @@ fn against_limit(place: &At<'_>, resource: &str, requests: &At<'_>, limits: &At<
             requests.invalid_as(shown(asked), format!("must be equal to {resource} limit of {limit}"));
         }
         (Some(asked), Some(limit)) if asked > limit => {
-            requests.invalid_as(shown(asked), format!("must be less than or equal to {resource} limit of {limit}"));
+            requests.invalid_as(
+                shown(asked),
+                format!("must be less than or equal to {resource} limit of {limit}"),
+            );
         }
         (_, None) if !overcommits(resource) => {
             limits.required("Limit must be set for non overcommitable resources");

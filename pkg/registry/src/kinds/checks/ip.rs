@@ -13,7 +13,11 @@ pub(crate) fn parse_lenient(text: &str) -> Option<IpAddr> {
     let [a, b, c, d] = parts.as_slice() else { return None };
     let part = |p: &&str| {
         let digits = !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit());
-        digits.then(|| p.trim_start_matches('0')).map(|p| if p.is_empty() { "0" } else { p })?.parse::<u8>().ok()
+        digits
+            .then(|| p.trim_start_matches('0'))
+            .map(|p| if p.is_empty() { "0" } else { p })?
+            .parse::<u8>()
+            .ok()
     };
     Some(IpAddr::V4(Ipv4Addr::new(part(a)?, part(b)?, part(c)?, part(d)?)))
 }
@@ -141,6 +145,9 @@ mod tests {
         assert!(net("10.0.0.0/8").is_empty());
         assert_eq!(net("10.0.0.1/8"), ["must not have bits set beyond the prefix length"]);
         assert_eq!(net("10.0.0.0/40"), ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]);
-        assert_eq!(errors(endpoint, "127.0.0.1"), ["may not be in the loopback range (127.0.0.0/8, ::1/128)"]);
+        assert_eq!(
+            errors(endpoint, "127.0.0.1"),
+            ["may not be in the loopback range (127.0.0.0/8, ::1/128)"]
+        );
     }
 }

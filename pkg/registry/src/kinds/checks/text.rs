@@ -33,7 +33,10 @@ pub(crate) fn env_name(name: &str) -> Vec<String> {
     if name.chars().all(|c| matches!(c, ' '..='~') && c != '=') {
         return Vec::new();
     }
-    vec!["a valid environment variable name must consist only of printable ASCII characters other than '='".to_owned()]
+    vec![
+        "a valid environment variable name must consist only of printable ASCII characters other than '='"
+            .to_owned(),
+    ]
 }
 
 /// A key of a ConfigMap or Secret.
@@ -160,7 +163,9 @@ pub(crate) fn prefixed_path(at: &At<'_>) {
     if !at.need() {
         return;
     }
-    let Some((host, path)) = at.str().split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty()) else {
+    let Some((host, path)) =
+        at.str().split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty())
+    else {
         return at.invalid("must be a domain-prefixed path (such as \"acme.io/foo\")");
     };
     copepod_api::names::dns1123_subdomain(host).into_iter().for_each(|error| at.invalid_as(host, error));
@@ -211,12 +216,15 @@ mod tests {
     fn names_of_ports_variables_and_keys() {
         assert!(port_name("http").is_empty());
         assert_eq!(port_name("80").len(), 1);
-        assert_eq!(port_name("-A--"), [
-            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
-            "must contain at least one letter (a-z)",
-            "must not contain consecutive hyphens",
-            "must not begin or end with a hyphen",
-        ]);
+        assert_eq!(
+            port_name("-A--"),
+            [
+                "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+                "must contain at least one letter (a-z)",
+                "must not contain consecutive hyphens",
+                "must not begin or end with a hyphen",
+            ]
+        );
         assert!(env_name("a b.C-1").is_empty());
         assert_eq!(env_name("a=b").len(), 1);
         assert!(config_key("a.b_c").is_empty());

@@ -57,7 +57,9 @@ fn field(at: &At<'_>) {
     match at.get("operator").str() {
         "In" | "NotIn" => {
             if values.array().len() != 1 {
-                values.required("must be only one value when `operator` is 'In' or 'NotIn' for node field selector");
+                values.required(
+                    "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+                );
             }
         }
         _ => at.get("operator").invalid("not a valid selector operator"),
@@ -86,7 +88,9 @@ pub(crate) fn tolerations(list: &At<'_>) {
             labels::key(&key);
         }
         if key.is_empty() && operator.str() != "Exists" {
-            operator.invalid("operator must be Exists when `key` is empty, which means \"match all values and all keys\"");
+            operator.invalid(
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"",
+            );
         }
         if at.get("tolerationSeconds").present() && !at.is("effect", "NoExecute") {
             at.get("effect").invalid("effect must be 'NoExecute' when `tolerationSeconds` is set");

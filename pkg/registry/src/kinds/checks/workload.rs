@@ -45,7 +45,8 @@ pub(crate) fn always_restarted(template: &At<'_>, kind: &str) {
         spec.get("restartPolicy").not_supported(&["Always"]);
     }
     if spec.get("activeDeadlineSeconds").present() {
-        spec.get("activeDeadlineSeconds").forbidden(format!("activeDeadlineSeconds in {kind} is not Supported"));
+        spec.get("activeDeadlineSeconds")
+            .forbidden(format!("activeDeadlineSeconds in {kind} is not Supported"));
     }
 }
 

@@ -64,7 +64,9 @@ pub(crate) fn validate(event: &At<'_>, names: &Names) {
 fn complete(event: &At<'_>, terms: &Names) {
     let controller = event.get(terms.controller);
     controller.need();
-    names::qualified_name(controller.str()).into_iter().for_each(|error| controller.invalid_as(controller.str(), error));
+    names::qualified_name(controller.str())
+        .into_iter()
+        .for_each(|error| controller.invalid_as(controller.str(), error));
     for (field, max) in [("reportingInstance", 128), ("action", 128), ("reason", 128)] {
         let at = event.get(field);
         at.need();

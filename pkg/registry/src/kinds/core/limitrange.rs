@@ -21,7 +21,10 @@ pub(crate) static KIND: Kind = Kind {
         &["spec"],
         &[Each(
             &["limits"],
-            &[Amounts(&["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"]), Run(container_defaults)],
+            &[
+                Amounts(&["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"]),
+                Run(container_defaults),
+            ],
         )],
     )],
     validate,
@@ -71,7 +74,8 @@ fn validate(range: &At<'_>) {
         }
         let bound = |field: &str| at.get(field).key("storage").present();
         if kind.str() == "PersistentVolumeClaim" && !bound("min") && !bound("max") {
-            at.get("limits").required("either minimum or maximum storage value is required, but neither was provided");
+            at.get("limits")
+                .required("either minimum or maximum storage value is required, but neither was provided");
         }
         names.into_iter().for_each(|name| consistent(&at, name));
     }

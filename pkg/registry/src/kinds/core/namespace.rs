@@ -6,7 +6,7 @@ use crate::hooks::HookContext;
 use crate::kinds::at::At;
 use crate::kinds::defaults::{
     Object,
-    Rule::{Run, self},
+    Rule::{self, Run},
     map_mut, text,
 };
 use crate::kinds::kind::Kind;

@@ -3,8 +3,8 @@
 use copepod_api::names;
 use serde_json::{Value, json};
 
-use crate::hooks::HookContext;
 use super::persistentvolumeclaim::access_modes;
+use crate::hooks::HookContext;
 use crate::kinds::at::{At, same};
 use crate::kinds::checks::{amounts, topology};
 use crate::kinds::defaults::{
@@ -166,7 +166,11 @@ fn source(at: &At<'_>) {
                 crate::kinds::pod::volumes::csi_driver(&place.get("driver"));
                 place.get("volumeHandle").need();
             }
-            _ => fields.iter().for_each(|field| drop(place.get(field).need())),
+            _ => {
+                for field in *fields {
+                    place.get(field).need();
+                }
+            }
         }
         if *kind == "local" && !at.get("nodeAffinity").present() {
             at.get("nodeAffinity").required("Local volume requires node affinity");
@@ -194,7 +198,9 @@ fn update(new: &At<'_>, old: &At<'_>) {
     }
     let mode = at.get("volumeMode").named(copepod_api::FieldPath::new("volumeMode"));
     mode.immutable(&was.get("volumeMode"));
-    if was.get("nodeAffinity").present() && !same(at.get("nodeAffinity").value(), was.get("nodeAffinity").value()) {
+    if was.get("nodeAffinity").present()
+        && !same(at.get("nodeAffinity").value(), was.get("nodeAffinity").value())
+    {
         let affinity = at.get("nodeAffinity").named(copepod_api::FieldPath::new("nodeAffinity"));
         affinity.invalid("field is immutable");
     }

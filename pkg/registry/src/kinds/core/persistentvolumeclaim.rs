@@ -3,13 +3,13 @@
 use copepod_api::{Quantity, names};
 use serde_json::Value;
 
+use crate::kinds::at::{At, same};
+use crate::kinds::checks::{amounts, labels};
 use crate::kinds::defaults::{
     Object,
     Rule::{self, Amounts, In, Run},
     absent, map_mut, text,
 };
-use crate::kinds::at::{At, same};
-use crate::kinds::checks::{amounts, labels};
 use crate::kinds::kind::Kind;
 use crate::kinds::pod::defaults::CLAIM_SPEC;
 

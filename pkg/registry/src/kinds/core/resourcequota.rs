@@ -53,7 +53,9 @@ fn validate(quota: &At<'_>) {
         if !SCOPES.contains(&scope) {
             scopes.invalid("unsupported scope");
         }
-        wrong_resources(&spec, scope).iter().for_each(|()| scopes.invalid("unsupported scope applied to resource"));
+        wrong_resources(&spec, scope)
+            .iter()
+            .for_each(|()| scopes.invalid("unsupported scope applied to resource"));
     }
     let given = scopes.strings();
     for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
@@ -70,14 +72,19 @@ fn validate(quota: &At<'_>) {
 /// One item for each counted resource that the scope says nothing about.
 fn wrong_resources(spec: &At<'_>, scope: &str) -> Vec<()> {
     let counts_pods = |name: &str| {
-        name == "pods" || matches!(name, "cpu" | "memory") || name.ends_with(".cpu") || name.ends_with(".memory")
+        name == "pods"
+            || matches!(name, "cpu" | "memory")
+            || name.ends_with(".cpu")
+            || name.ends_with(".memory")
     };
     let fits = |name: &str| match scope {
         "BestEffort" => name == "pods",
         "VolumeAttributesClass" => name == "persistentvolumeclaims" || name == "requests.storage",
-        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
-            counts_pods(name) || name.ends_with("ephemeral-storage")
-        }
+        "Terminating"
+        | "NotTerminating"
+        | "NotBestEffort"
+        | "PriorityClass"
+        | "CrossNamespacePodAffinity" => counts_pods(name) || name.ends_with("ephemeral-storage"),
         _ => true,
     };
     spec.get("hard").entries().filter(|(name, _)| !name.contains('/') && !fits(name)).map(|_| ()).collect()
@@ -85,7 +92,8 @@ fn wrong_resources(spec: &At<'_>, scope: &str) -> Vec<()> {
 
 fn selector_term(spec: &At<'_>, term: &At<'_>) {
     let list = spec.at("scopeSelector.matchExpressions");
-    let (scope, operator, values) = (term.get("scopeName").str(), term.get("operator").str(), term.get("values"));
+    let (scope, operator, values) =
+        (term.get("scopeName").str(), term.get("operator").str(), term.get("values"));
     let at = |field: &str| list.get(field);
     if !SCOPES.contains(&scope) {
         at("scopeName").invalid_as(scope, "unsupported scope");
@@ -94,22 +102,28 @@ fn selector_term(spec: &At<'_>, term: &At<'_>) {
         let shown = spec.get("scopeSelector").value().cloned().unwrap_or_default();
         list.invalid_as(shown, "unsupported scope applied to resource");
     }
-    let exists_only =
-        matches!(scope, "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity");
+    let exists_only = matches!(
+        scope,
+        "BestEffort" | "NotBestEffort" | "Terminating" | "NotTerminating" | "CrossNamespacePodAffinity"
+    );
     if exists_only && operator != "Exists" {
         at("operator").invalid_as(operator, "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity");
     }
     match operator {
         "In" | "NotIn" => {
             if values.is_empty() {
-                at("values")
-                    .required("must be at least one value when `operator` is 'In' or 'NotIn' for scope selector");
+                at("values").required(
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+                );
             }
         }
         "Exists" | "DoesNotExist" => {
             if !values.is_empty() {
                 let shown = values.value().cloned().unwrap_or_default();
-                at("values").invalid_as(shown, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector");
+                at("values").invalid_as(
+                    shown,
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+                );
             }
         }
         _ => at("operator").invalid_as(operator, "not a valid selector operator"),

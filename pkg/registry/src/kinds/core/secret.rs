@@ -63,10 +63,8 @@ fn validate(secret: &At<'_>) {
         }
         "kubernetes.io/dockercfg" => json_entry(&data.key(".dockercfg")),
         "kubernetes.io/dockerconfigjson" => json_entry(&data.key(".dockerconfigjson")),
-        "kubernetes.io/basic-auth" => {
-            if !data.key("username").present() && !data.key("password").present() {
-                need(&["username", "password"]);
-            }
+        "kubernetes.io/basic-auth" if !data.key("username").present() && !data.key("password").present() => {
+            need(&["username", "password"]);
         }
         "kubernetes.io/ssh-auth" => {
             data.key("ssh-privatekey").need();

@@ -50,7 +50,10 @@ fn session_affinity(spec: &mut Object) {
         "ClientIP" => {
             let given = spec.get("sessionAffinityConfig").and_then(|c| c.pointer("/clientIP/timeoutSeconds"));
             if given.is_none_or(Value::is_null) {
-                spec.insert("sessionAffinityConfig".to_owned(), json!({"clientIP": {"timeoutSeconds": 10800}}));
+                spec.insert(
+                    "sessionAffinityConfig".to_owned(),
+                    json!({"clientIP": {"timeoutSeconds": 10800}}),
+                );
             }
         }
         _ => {}
@@ -74,8 +77,7 @@ fn ports(spec: &mut Object) {
 fn policies(spec: &mut Object) {
     let kind = text(spec, "type").to_owned();
     let external = spec.get("externalIPs").and_then(Value::as_array).is_some_and(|ips| !ips.is_empty());
-    let reachable =
-        matches!(kind.as_str(), "LoadBalancer" | "NodePort") || (kind == "ClusterIP" && external);
+    let reachable = matches!(kind.as_str(), "LoadBalancer" | "NodePort") || (kind == "ClusterIP" && external);
     if reachable && text(spec, "externalTrafficPolicy").is_empty() {
         spec.insert("externalTrafficPolicy".to_owned(), "Cluster".into());
     }

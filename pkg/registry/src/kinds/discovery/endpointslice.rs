@@ -19,7 +19,7 @@ pub(crate) static KIND: Kind = Kind {
     validate,
     validate_update: Some(|new, old| {
         validate(new);
-        new.get("addressType").immutable(&old.get("addressType"));
+        new.get("addressType").fixed(&old.get("addressType"));
     }),
     counts: |new, old| {
         body_differs(new, old) || !same(new.pointer("/metadata/labels"), old.pointer("/metadata/labels"))

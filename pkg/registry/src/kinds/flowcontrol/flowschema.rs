@@ -113,7 +113,9 @@ fn urls(at: &At<'_>) {
             text if !text.starts_with('/') => url.invalid("must start with slash"),
             text if text.contains(' ') => url.invalid("must not contain white-space"),
             text if text.contains("//") => url.invalid("must not contain double slash"),
-            text if text.trim_end_matches('*').contains('*') => url.invalid("wildcard can only do suffix matching"),
+            text if text.trim_end_matches('*').contains('*') => {
+                url.invalid("wildcard can only do suffix matching")
+            }
             _ => {}
         }
     }

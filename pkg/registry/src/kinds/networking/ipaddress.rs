@@ -9,7 +9,7 @@ use crate::kinds::kind::{Kind, collect};
 /// Addresses in use.
 pub(crate) static KIND: Kind = Kind {
     validate: |address| parent(&address.at("spec.parentRef")),
-    validate_update: Some(|new, old| new.at("spec.parentRef").immutable(&old.at("spec.parentRef"))),
+    validate_update: Some(|new, old| new.at("spec.parentRef").fixed(&old.at("spec.parentRef"))),
     name,
     ..Kind::PLAIN
 };

@@ -16,10 +16,7 @@ use crate::kinds::kind::Kind;
 pub(crate) static KIND: Kind = Kind {
     defaults: &[In(
         &["spec"],
-        &[
-            Run(policy_types),
-            Each(&["ingress", "egress"], &[Each(&["ports"], &[Nil("protocol", S("TCP"))])]),
-        ],
+        &[Run(policy_types), Each(&["ingress", "egress"], &[Each(&["ports"], &[Nil("protocol", S("TCP"))])])],
     )],
     generation: true,
     validate: |policy| validate(&policy.get("spec")),

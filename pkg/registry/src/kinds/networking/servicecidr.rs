@@ -25,7 +25,9 @@ fn cidrs(list: &At<'_>, spec: &At<'_>) {
     if let [one, two] = list.strings().as_slice()
         && one.contains(':') == two.contains(':')
     {
-        list.invalid("may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64");
+        list.invalid(
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64",
+        );
     }
 }
 

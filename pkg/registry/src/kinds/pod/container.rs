@@ -47,7 +47,8 @@ pub(crate) fn containers(around: &Around<'_>) {
 /// Init containers and sidecars.
 pub(crate) fn init_containers(around: &Around<'_>) {
     let list = around.spec.get("initContainers");
-    let mut seen: HashSet<&str> = around.spec.get("containers").items().map(|c| c.get("name").str()).collect();
+    let mut seen: HashSet<&str> =
+        around.spec.get("containers").items().map(|c| c.get("name").str()).collect();
     for at in list.items() {
         common(&at, around);
         let sidecar = at.is("restartPolicy", "Always");
@@ -63,10 +64,12 @@ pub(crate) fn init_containers(around: &Around<'_>) {
         } else {
             for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
                 if at.get(field).present() {
-                    at.get(field).forbidden("may not be set for init containers without restartPolicy=Always");
+                    at.get(field)
+                        .forbidden("may not be set for init containers without restartPolicy=Always");
                 }
             }
-            for policy in at.get("resizePolicy").items().filter(|p| p.is("restartPolicy", "RestartContainer")) {
+            for policy in at.get("resizePolicy").items().filter(|p| p.is("restartPolicy", "RestartContainer"))
+            {
                 policy
                     .get("restartPolicy")
                     .invalid("must not be set to 'RestartContainer' for non-sidecar initContainers");
@@ -168,10 +171,8 @@ fn ports(list: &At<'_>) {
 /// A host port is used once.
 fn host_ports<'a>(list: &At<'a>, containers: impl Iterator<Item = At<'a>>) {
     let mut seen = HashSet::new();
-    let mut index = 0;
-    for container in containers {
+    for (index, container) in containers.enumerate() {
         let base = list.named(list.path().index(index)).get("ports");
-        index += 1;
         for (i, port) in container.get("ports").items().enumerate() {
             let Some(number) = port.get("hostPort").int().filter(|n| *n != 0) else { continue };
             let key = format!("{}/{}/{number}", port.get("protocol").str(), port.get("hostIP").str());
@@ -243,7 +244,8 @@ fn claims(list: &At<'_>, known: &[&str]) {
         if !request.is_empty() {
             request.text(names::dns1123_label);
         }
-        let covered = seen.contains(name) || (request.is_empty() && seen.iter().any(|k| k.starts_with(&format!("{name}/"))));
+        let covered = seen.contains(name)
+            || (request.is_empty() && seen.iter().any(|k| k.starts_with(&format!("{name}/"))));
         if covered || seen.contains(&key) {
             at.push(FieldError::duplicate(at.path(), key.clone()));
         }
@@ -251,7 +253,11 @@ fn claims(list: &At<'_>, known: &[&str]) {
         if !known.contains(&name) {
             let mut error = FieldError::not_found(at.path(), Value::from(name));
             error.detail = "must be one of the names in pod.spec.resourceClaims".to_owned();
-            error.detail += &if known.is_empty() { " which is empty".to_owned() } else { format!(": {}", known.join(", ")) };
+            error.detail += &if known.is_empty() {
+                " which is empty".to_owned()
+            } else {
+                format!(": {}", known.join(", "))
+            };
             at.push(error);
         }
     }

@@ -33,7 +33,14 @@ const CONTAINER: &[Rule] = &[
     Each(&["ports"], &[Zero("protocol", S("TCP"))]),
     Each(
         &["env"],
-        &[In(&["valueFrom"], &[In(&["fieldRef"], FIELD_REF), In(&["resourceFieldRef"], &[Nil("divisor", S("0"))]), In(&["fileKeyRef"], &[Nil("optional", B(false))])])],
+        &[In(
+            &["valueFrom"],
+            &[
+                In(&["fieldRef"], FIELD_REF),
+                In(&["resourceFieldRef"], &[Nil("divisor", S("0"))]),
+                In(&["fileKeyRef"], &[Nil("optional", B(false))]),
+            ],
+        )],
     ),
     In(&["resources"], &[Amounts(&["limits", "requests"])]),
     In(PROBES, PROBE),
@@ -41,8 +48,10 @@ const CONTAINER: &[Rule] = &[
     In(&["lifecycle"], &[In(&["postStart", "preStop"], &[In(&["httpGet"], HTTP_GET)])]),
 ];
 
-const ITEMS: &[Rule] =
-    &[Each(&["items"], &[In(&["fieldRef"], FIELD_REF), In(&["resourceFieldRef"], &[Nil("divisor", S("0"))])])];
+const ITEMS: &[Rule] = &[Each(
+    &["items"],
+    &[In(&["fieldRef"], FIELD_REF), In(&["resourceFieldRef"], &[Nil("divisor", S("0"))])],
+)];
 
 const VOLUME: &[Rule] = &[
     Run(volume_source),
@@ -71,10 +80,7 @@ const VOLUME: &[Rule] = &[
     ),
     In(&["azureDisk"], AZURE_DISK),
     In(&["scaleIO"], &[Zero("storageMode", S("ThinProvisioned")), Zero("fsType", S("xfs"))]),
-    In(
-        &["ephemeral"],
-        &[In(&["volumeClaimTemplate"], &[In(&["spec"], CLAIM_SPEC)])],
-    ),
+    In(&["ephemeral"], &[In(&["volumeClaimTemplate"], &[In(&["spec"], CLAIM_SPEC)])]),
     Run(image_volume),
 ];
 
@@ -110,7 +116,15 @@ pub(crate) const TEMPLATE: &[Rule] = &[In(&["template"], &[In(&["spec"], POD_SPE
 /// Defaults of a Pod beyond its spec's, which templates do not get.
 pub(crate) const POD: &[Rule] = &[
     In(&["spec"], POD_SPEC),
-    In(&["spec"], &[Run(negative_grace), Each(&["containers", "initContainers"], &[In(&["resources"], &[Run(requests_from_limits)])]), Nil("enableServiceLinks", B(true)), Run(host_network_ports)]),
+    In(
+        &["spec"],
+        &[
+            Run(negative_grace),
+            Each(&["containers", "initContainers"], &[In(&["resources"], &[Run(requests_from_limits)])]),
+            Nil("enableServiceLinks", B(true)),
+            Run(host_network_ports),
+        ],
+    ),
     In(&["status"], &[Run(pod_ips)]),
 ];
 
@@ -146,7 +160,8 @@ fn image_tag(image: &str) -> Option<&str> {
     let tag = last.split_once(':').map(|(_, tag)| tag);
     let path = name.strip_suffix(last).unwrap_or_default();
     let host = path.split('/').next().unwrap_or_default();
-    let is_host = host.contains(['.', ':']) || host == "localhost" || host.chars().any(|c| c.is_ascii_uppercase());
+    let is_host =
+        host.contains(['.', ':']) || host == "localhost" || host.chars().any(|c| c.is_ascii_uppercase());
     let repository = if is_host { name.get(host.len()..).unwrap_or_default() } else { name };
     let repository = repository.strip_suffix(last).unwrap_or_default();
     let repo_last = last.split(':').next().unwrap_or_default();
@@ -216,10 +231,7 @@ fn requests_from_limits(resources: &mut Object) {
 /// `podIP` and the first of `podIPs` are the same; `podIP` decides.
 fn pod_ips(status: &mut Object) {
     let ip = text(status, "podIP").to_owned();
-    let first = status
-        .get("podIPs")
-        .and_then(|ips| ips.get(0)?.get("ip")?.as_str())
-        .map(str::to_owned);
+    let first = status.get("podIPs").and_then(|ips| ips.get(0)?.get("ip")?.as_str()).map(str::to_owned);
     match first {
         Some(first) if ip.is_empty() => drop(status.insert("podIP".to_owned(), first.into())),
         Some(first) if first == ip => {}

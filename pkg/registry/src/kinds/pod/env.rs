@@ -157,8 +157,10 @@ fn divisor(at: &At<'_>, resource: &str, huge: bool) {
     };
     if !allowed.split(", ").any(|a| a == divisor) {
         let list = if what == "cpu" { "1m and 1".to_owned() } else { allowed.to_owned() };
-        at.get("divisor")
-            .invalid_as(resource, format!("only divisor's values {list} are supported with the {name} resource"));
+        at.get("divisor").invalid_as(
+            resource,
+            format!("only divisor's values {list} are supported with the {name} resource"),
+        );
     }
 }
 

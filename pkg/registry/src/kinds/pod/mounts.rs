@@ -97,7 +97,9 @@ pub(crate) fn devices(container: &At<'_>, volumes: &Volumes<'_>) {
         match volumes.get(name.str()) {
             Some(v) if v.get("persistentVolumeClaim").present() || v.get("ephemeral").present() => {}
             Some(_) => {
-                name.invalid("can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode");
+                name.invalid(
+                    "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
+                );
             }
             None => name.push(copepod_api::FieldError::not_found(name.path(), name.str())),
         }

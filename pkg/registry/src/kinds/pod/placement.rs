@@ -71,7 +71,11 @@ fn label_keys(at: &At<'_>) {
         if let Some(i) = keys.iter().position(|k| *k == key)
             && seen.contains(key)
         {
-            at.push(FieldError::invalid(&at.path().index(i), key, "exists in both matchLabelKeys and labelSelector"));
+            at.push(FieldError::invalid(
+                &at.path().index(i),
+                key,
+                "exists in both matchLabelKeys and labelSelector",
+            ));
         }
         seen.insert(key);
     }
@@ -85,7 +89,8 @@ fn label_keys(at: &At<'_>) {
 pub(crate) fn spread(list: &At<'_>) {
     let actions = &["DoNotSchedule", "ScheduleAnyway"];
     let all: Vec<At<'_>> = list.items().collect();
-    let pair = |at: &At<'_>| (at.get("topologyKey").str().to_owned(), at.get("whenUnsatisfiable").str().to_owned());
+    let pair =
+        |at: &At<'_>| (at.get("topologyKey").str().to_owned(), at.get("whenUnsatisfiable").str().to_owned());
     for (i, at) in all.iter().enumerate() {
         let skew = at.get("maxSkew");
         if skew.int().unwrap_or(0) <= 0 {

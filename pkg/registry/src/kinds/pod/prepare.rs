@@ -178,7 +178,8 @@ pub(crate) fn status(_cx: &HookContext<'_>, new: &mut Value, old: &Value) {
 }
 
 fn keep_condition_generations(status: &mut Object, was: &Value) {
-    let mut old: Vec<&Value> = was.get("conditions").and_then(Value::as_array).into_iter().flatten().collect();
+    let mut old: Vec<&Value> =
+        was.get("conditions").and_then(Value::as_array).into_iter().flatten().collect();
     for condition in status.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(at) = old.iter().position(|o| o.get("type") == condition.get("type")) else { continue };
         let earlier = old.remove(at).get("observedGeneration");
@@ -210,14 +211,16 @@ mod tests {
 
     #[test]
     fn a_new_pod_is_pending_with_its_class() {
-        let mut pod = json!({"spec": {"containers": [{"name": "a"}]}, "status": {"phase": "Running", "podIP": "x"}});
+        let mut pod =
+            json!({"spec": {"containers": [{"name": "a"}]}, "status": {"phase": "Running", "podIP": "x"}});
         create(&cx(None), &mut pod);
         assert_eq!(pod["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
     }
 
     #[test]
     fn a_resize_changes_resources_only() {
-        let old = json!({"metadata": {}, "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "x"}]}});
+        let old =
+            json!({"metadata": {}, "spec": {"nodeName": "n", "containers": [{"name": "a", "image": "x"}]}});
         let mut new = json!({"metadata": {}, "spec": {"nodeName": "other", "containers": [
             {"name": "a", "image": "y", "resources": {"requests": {"cpu": "1"}}}]}});
         update(&cx(Some("resize")), &mut new, &old);

@@ -24,7 +24,9 @@ pub(crate) fn all(container: &At<'_>, around: &Around<'_>) {
 
 fn probe(at: &At<'_>, around: &Around<'_>) {
     handler(at, &["exec", "httpGet", "tcpSocket", "grpc"], around);
-    for field in ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"] {
+    for field in
+        ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
+    {
         at.get(field).not_negative();
     }
     let grace = at.get("terminationGracePeriodSeconds");

@@ -12,7 +12,14 @@ pub(crate) fn volume(at: &At<'_>) {
     let mut paths = Paths { volume: at, taken: HashSet::new() };
     for source in at.get("sources").items() {
         let mut found = 0;
-        for kind in ["secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate"] {
+        for kind in [
+            "secret",
+            "configMap",
+            "downwardAPI",
+            "serviceAccountToken",
+            "clusterTrustBundle",
+            "podCertificate",
+        ] {
             let place = source.get(kind);
             if place.present() {
                 found += 1;

@@ -31,7 +31,8 @@ fn list<'a>(spec: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> + u
 
 /// The quality of service class of a pod's spec: upstream's `qos.ComputePodQOS`.
 pub(crate) fn qos_class(spec: &Value) -> &'static str {
-    let pod_level = spec.get("resources").filter(|r| r.get("requests").is_some() || r.get("limits").is_some());
+    let pod_level =
+        spec.get("resources").filter(|r| r.get("requests").is_some() || r.get("limits").is_some());
     let (mut requests, mut limits) = (Amounts::new(), Amounts::new());
     let mut guaranteed = true;
     let holders: Vec<&Value> = match pod_level {

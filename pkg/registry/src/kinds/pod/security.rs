@@ -67,7 +67,8 @@ fn sysctls(list: &At<'_>, spec: &At<'_>) {
 }
 
 fn is_ipc(name: &str) -> bool {
-    matches!(name, "kernel.sem") || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|p| name.starts_with(p))
+    matches!(name, "kernel.sem")
+        || ["kernel.shm", "kernel.msg", "fs.mqueue."].iter().any(|p| name.starts_with(p))
 }
 
 fn is_sysctl(name: &str) -> bool {

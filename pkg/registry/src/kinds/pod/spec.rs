@@ -22,11 +22,8 @@ pub(crate) fn spec(at: &At<'_>, owner: Owner<'_>) {
     if !at.get("terminationGracePeriodSeconds").present() {
         at.get("terminationGracePeriodSeconds").required("");
     }
-    let around = Around {
-        spec: at.clone(),
-        volumes: volumes::volumes(at, owner.pod_name),
-        claims: claim_names(at),
-    };
+    let around =
+        Around { spec: at.clone(), volumes: volumes::volumes(at, owner.pod_name), claims: claim_names(at) };
     resource_claims(&at.get("resourceClaims"));
     container::containers(&around);
     container::init_containers(&around);
@@ -74,7 +71,10 @@ fn resource_claims(list: &At<'_>) {
         let given = sources.iter().filter(|s| s.present()).count();
         let shown = at.value().cloned().unwrap_or_default();
         if given == 2 {
-            at.invalid_as(shown, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified");
+            at.invalid_as(
+                shown,
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+            );
         } else if given == 0 {
             at.invalid_as(shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`");
         }
@@ -128,7 +128,8 @@ fn host_network(spec: &At<'_>, owner: Owner<'_>) {
         return;
     }
     for port in spec.get("containers").items().flat_map(|c| c.get("ports").items()) {
-        let (host, own) = (port.get("hostPort").int().unwrap_or(0), port.get("containerPort").int().unwrap_or(0));
+        let (host, own) =
+            (port.get("hostPort").int().unwrap_or(0), port.get("containerPort").int().unwrap_or(0));
         if (owner.pod_name.is_some() || host != 0) && host != own {
             port.get("hostPort").invalid_as(host, "must match `containerPort` when `hostNetwork` is true");
         }
@@ -158,7 +159,7 @@ fn dns_config(spec: &At<'_>) {
         searches.invalid("must not have more than 2048 characters (including spaces) in the search list");
     }
     for search in searches.items().filter(|s| s.str() != ".") {
-        let name = search.str().strip_suffix('.').unwrap_or(search.str());
+        let name = search.str().strip_suffix('.').unwrap_or_else(|| search.str());
         text::subdomain_with_underscore(name).into_iter().for_each(|error| search.invalid_as(name, error));
     }
     for option in at.get("options").items().filter(|o| o.get("name").is_empty()) {
@@ -256,7 +257,9 @@ fn os(spec: &At<'_>) {
     match name.str() {
         "" => name.required(""),
         "linux" => {
-            let contexts = ["containers", "initContainers", "ephemeralContainers"].iter().flat_map(|l| spec.get(l).items());
+            let contexts = ["containers", "initContainers", "ephemeralContainers"]
+                .iter()
+                .flat_map(|l| spec.get(l).items());
             for context in contexts.map(|c| c.get("securityContext")).chain([spec.get("securityContext")]) {
                 if context.get("windowsOptions").present() {
                     context.get("windowsOptions").forbidden("windows options cannot be set for a linux pod");

@@ -8,7 +8,7 @@ use super::{container, diff};
 use crate::kinds::at::{At, same};
 use crate::kinds::checks::{labels, topology};
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// A new pod.
@@ -23,7 +23,8 @@ pub(crate) fn create(pod: &At<'_>) {
     }
 }
 
-fn whole(pod: &At<'_>) {
+/// Metadata and spec of any pod.
+pub(crate) fn whole(pod: &At<'_>) {
     let spec = pod.get("spec");
     annotations(&pod.at("metadata.annotations"), &spec);
     spec::spec(&spec, Owner { pod_name: Some(pod.at("metadata.name").str()) });
@@ -92,11 +93,14 @@ pub(crate) fn update(new: &At<'_>, old: &At<'_>) {
     rest(&spec, &was);
 }
 
-fn annotation_changes(new: &At<'_>, old: &At<'_>) {
+/// A change of the annotations that a pod keeps.
+pub(crate) fn annotation_changes(new: &At<'_>, old: &At<'_>) {
     let (now, was) = (new.at("metadata.annotations"), old.at("metadata.annotations"));
     let fixed = |key: &str| match key {
         MIRROR => Some("mirror pod annotation"),
-        key if key.starts_with("container.apparmor.security.beta.kubernetes.io/") => Some("AppArmor annotations"),
+        key if key.starts_with("container.apparmor.security.beta.kubernetes.io/") => {
+            Some("AppArmor annotations")
+        }
         _ => None,
     };
     for (key, value) in was.entries() {
@@ -122,7 +126,9 @@ fn deadline(now: &At<'_>, was: &At<'_>) {
                 now.invalid("must be less than or equal to previous value");
             }
         }
-        (None, Some(_)) => now.invalid_as(Value::Null, "must not update from a positive integer to nil value"),
+        (None, Some(_)) => {
+            now.invalid_as(Value::Null, "must not update from a positive integer to nil value")
+        }
         (None, None) => {}
     }
 }
@@ -137,9 +143,7 @@ fn without(value: &Value, field: &str) -> Value {
 
 fn tolerations(now: &At<'_>, was: &At<'_>) {
     for old in was.array() {
-        let kept = |new: &&Value| {
-            without(new, "tolerationSeconds") == without(old, "tolerationSeconds")
-        };
+        let kept = |new: &&Value| without(new, "tolerationSeconds") == without(old, "tolerationSeconds");
         if !now.array().iter().any(|new| kept(&new)) {
             now.forbidden("existing toleration can not be modified except its tolerationSeconds");
         }
@@ -246,7 +250,8 @@ fn transitions(now: &At<'_>, was: &At<'_>, spec: &At<'_>) {
         if !ended.present() || (failed && policy == "OnFailure") {
             continue;
         }
-        let back = |new: &At<'_>| new.is("name", old.get("name").str()) && !new.at("state.terminated").present();
+        let back =
+            |new: &At<'_>| new.is("name", old.get("name").str()) && !new.at("state.terminated").present();
         if now.items().any(|new| back(&new)) {
             let path: FieldPath = now.path().index(i).child("state");
             now.push(FieldError::forbidden(&path, "may not be transitioned to non-terminated state"));

@@ -15,7 +15,12 @@ pub(crate) fn volumes<'a>(spec: &At<'a>, pod_name: Option<&str>) -> Volumes<'a> 
     let list = spec.get("volumes");
     let made: Vec<String> = pod_name
         .filter(|name| !name.is_empty())
-        .map(|pod| list.items().filter(|v| v.get("ephemeral").present()).map(|v| format!("{pod}-{}", v.get("name").str())).collect())
+        .map(|pod| {
+            list.items()
+                .filter(|v| v.get("ephemeral").present())
+                .map(|v| format!("{pod}-{}", v.get("name").str()))
+                .collect()
+        })
         .unwrap_or_default();
     let mut sound = Volumes::new();
     for at in list.items() {
@@ -172,7 +177,10 @@ pub(crate) fn downward_file(at: &At<'_>) {
         (true, both) => {
             env::field_ref(&field, env::VOLUME_FIELDS);
             if both {
-                at.invalid_as("resource", "fieldRef and resourceFieldRef can not be specified simultaneously");
+                at.invalid_as(
+                    "resource",
+                    "fieldRef and resourceFieldRef can not be specified simultaneously",
+                );
             }
         }
         (false, true) => env::resource_ref(&resource, true),
@@ -212,7 +220,10 @@ fn ephemeral(at: &At<'_>) {
     crate::kinds::checks::labels::labels(&template.at("metadata.labels"));
     let mut other: HashSet<&str> = HashSet::new();
     for (field, value) in template.get("metadata").entries() {
-        if !matches!(field, "annotations" | "labels" | "creationTimestamp") && !value.is_empty() && other.insert(field) {
+        if !matches!(field, "annotations" | "labels" | "creationTimestamp")
+            && !value.is_empty()
+            && other.insert(field)
+        {
             template.get("metadata").get(field).forbidden("cannot be set");
         }
     }

@@ -48,7 +48,8 @@ fn spec(spec: &Value, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     for (old, new) in OLD_NODE_LABELS {
         if spec.get("nodeSelector").and_then(|s| s.get(*old)).is_some() {
-            warnings.push(format!("{path}.nodeSelector[{old}]: deprecated since v1.14; use \"{new}\" instead"));
+            warnings
+                .push(format!("{path}.nodeSelector[{old}]: deprecated since v1.14; use \"{new}\" instead"));
         }
     }
     for (i, alias) in list(spec, "hostAliases").iter().enumerate() {
@@ -64,7 +65,9 @@ fn spec(spec: &Value, path: &str) -> Vec<String> {
     }
     for (i, volume) in list(spec, "volumes").iter().enumerate() {
         if volume.get("gitRepo").is_some() {
-            warnings.push(format!("{path}.volumes[{i}].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"));
+            warnings.push(format!(
+                "{path}.volumes[{i}].gitRepo: deprecated in v1.11, and disabled by default in v1.33+"
+            ));
         }
     }
     for field in ["initContainers", "containers"] {

@@ -16,7 +16,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const BINDING: Kind = Kind {
     defaults: &[In(&["roleRef"], &[Zero("apiGroup", S(GROUP))]), Each(&["subjects"], &[Run(subject)])],
     create_on_update: true,
-    name: copepod_api::names::path_segment,
+    name: names::path_segment,
     ..Kind::PLAIN
 };
 

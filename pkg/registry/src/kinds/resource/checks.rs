@@ -22,7 +22,9 @@ pub(super) fn claim(spec: &At<'_>) {
         let (exactly, first) = (at.get("exactly"), at.get("firstAvailable"));
         match (exactly.present(), !first.is_empty()) {
             (false, false) => at.required("exactly one of `exactly` or `firstAvailable` is required"),
-            (true, true) => at.invalid_hidden("exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"),
+            (true, true) => at.invalid_hidden(
+                "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set",
+            ),
             (true, false) => request(&exactly),
             (false, true) => {
                 for sub in first.items() {

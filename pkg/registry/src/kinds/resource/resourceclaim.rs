@@ -34,13 +34,16 @@ pub(crate) static CLAIM: Kind = Kind {
             &["status"],
             &[In(
                 &["allocation"],
-                &[In(&["devices"], &[Each(&["results"], &[Each(&["tolerations"], &[Zero("operator", S("Equal"))])])])],
+                &[In(
+                    &["devices"],
+                    &[Each(&["results"], &[Each(&["tolerations"], &[Zero("operator", S("Equal"))])])],
+                )],
             )],
         ),
     ],
     reset_status: true,
     validate: |claim| checks::claim(&claim.get("spec")),
-    validate_update: Some(|new, old| new.get("spec").immutable(&old.get("spec"))),
+    validate_update: Some(|new, old| new.get("spec").fixed(&old.get("spec"))),
     prepare_status: |_, new, old| keep_meta(new, old),
     ..Kind::PLAIN
 };
@@ -49,6 +52,6 @@ pub(crate) static CLAIM: Kind = Kind {
 pub(crate) static TEMPLATE: Kind = Kind {
     defaults: &[In(&["spec"], &[In(&["spec"], SPEC)])],
     validate: |template| checks::claim(&template.at("spec.spec")),
-    validate_update: Some(|new, old| new.get("spec").immutable(&old.get("spec"))),
+    validate_update: Some(|new, old| new.get("spec").fixed(&old.get("spec"))),
     ..Kind::PLAIN
 };

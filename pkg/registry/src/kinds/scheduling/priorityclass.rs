@@ -20,7 +20,8 @@ pub(crate) static KIND: Kind = Kind {
 };
 
 /// The classes of the system and their values.
-const SYSTEM: &[(&str, i64)] = &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+const SYSTEM: &[(&str, i64)] =
+    &[("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
 fn validate(class: &At<'_>) {
     let (name, value) = (class.at("metadata.name"), class.get("value"));

@@ -26,7 +26,9 @@ fn validate(class: &At<'_>) {
     let provisioner = class.get("provisioner");
     if provisioner.need() {
         let lower = provisioner.str().to_lowercase();
-        names::qualified_name(&lower).into_iter().for_each(|error| provisioner.invalid_as(lower.as_str(), error));
+        names::qualified_name(&lower)
+            .into_iter()
+            .for_each(|error| provisioner.invalid_as(lower.as_str(), error));
     }
     parameters(&class.get("parameters"), true);
     class.get("reclaimPolicy").one_of(&["Delete", "Retain"]);

@@ -21,9 +21,10 @@ pub(crate) static KIND: Kind = Kind {
     validate: spec,
     validate_update: Some(|new, old| {
         spec(new);
-        new.get("spec").immutable(&old.get("spec"));
+        new.get("spec").fixed(&old.get("spec"));
     }),
     unconditional_update: false,
+    prepare_create: |_, new| new["status"] = serde_json::json!({"attached": false}),
     prepare_status: |_, new, old| keep_meta(new, old),
     ..Kind::PLAIN
 };

@@ -55,7 +55,8 @@ fn node(at: &At<'_>, top: bool) {
         node(&values, false);
     }
     if at.get("uniqueItems").bool() {
-        at.get("uniqueItems").forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
+        at.get("uniqueItems")
+            .forbidden("uniqueItems cannot be set to true since the runtime complexity becomes quadratic");
     }
     if at.get("$ref").present() {
         at.get("$ref").forbidden("$ref is not supported");
@@ -72,7 +73,9 @@ fn typed(at: &At<'_>, why: &str) {
 /// Of `metadata` a schema may restrict the names only.
 fn metadata(at: &At<'_>) {
     let known = at.get("properties").entries().all(|(name, _)| matches!(name, "name" | "generateName"));
-    let plain = at.map().is_none_or(|map| map.keys().all(|k| matches!(k.as_str(), "type" | "properties" | "description")));
+    let plain = at
+        .map()
+        .is_none_or(|map| map.keys().all(|k| matches!(k.as_str(), "type" | "properties" | "description")));
     if !known || !plain {
         at.forbidden("must not specify anything other than name and generateName, but metadata is implicitly specified");
     }

@@ -55,7 +55,9 @@ pub(super) fn metrics(list: &At<'_>, min: Option<i64>) {
         }
     }
     if min == Some(0) && !from_outside {
-        list.forbidden("must specify at least one Object or External metric to support scaling to zero replicas");
+        list.forbidden(
+            "must specify at least one Object or External metric to support scaling to zero replicas",
+        );
     }
 }
 
@@ -93,7 +95,9 @@ fn source(kind: &str, at: &At<'_>) {
         }
         "pods" if !average.present() => average.required("must specify a positive target averageValue"),
         "resource" | "containerResource" => match (utilization.present(), average.present()) {
-            (false, false) => utilization.required("must set either a target raw value or a target utilization"),
+            (false, false) => {
+                utilization.required("must set either a target raw value or a target utilization")
+            }
             (true, true) => average.forbidden("may not set both a target raw value and a target utilization"),
             _ => {}
         },

@@ -48,7 +48,9 @@ pub(crate) fn failure(spec: &At<'_>) {
             (true, true) => {
                 rule.invalid_hidden("specifying both OnExitCodes and OnPodConditions is not supported");
             }
-            (false, false) => rule.invalid_hidden("specifying one of OnExitCodes and OnPodConditions is required"),
+            (false, false) => {
+                rule.invalid_hidden("specifying one of OnExitCodes and OnPodConditions is required")
+            }
             _ => {}
         }
     }

@@ -37,7 +37,10 @@ fn generated_selector(job: &At<'_>) {
         if !label.present() {
             label.required(&format!("must be '{value}'"));
         } else if label.str() != value {
-            label.invalid_as(metadata.get("labels").value().cloned().unwrap_or_default(), format!("must be '{value}'"));
+            label.invalid_as(
+                metadata.get("labels").value().cloned().unwrap_or_default(),
+                format!("must be '{value}'"),
+            );
         }
     }
     let expected = json!(std::collections::BTreeMap::from(wanted));
@@ -168,7 +171,8 @@ pub(crate) fn update(new: &At<'_>, old: &At<'_>) {
     }
     at.get("selector").immutable(&was.get("selector"));
     template_update(&at, &was, old);
-    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
+    {
         at.get(field).immutable(&was.get(field));
     }
     name_allows_completions(new);
@@ -180,7 +184,10 @@ fn template_update(at: &At<'_>, was: &At<'_>, old: &At<'_>) {
     let idle = !old.at("status.startTime").present()
         || old.at("status.conditions").items().any(|c| c.is("type", "Suspended") && c.is("status", "True"));
     let free = suspended && idle && old.at("status.active").int().unwrap_or(0) == 0;
-    let (Some(new), Some(mut before)) = (at.get("template").value(), was.get("template").value().cloned()) else { return };
+    let (Some(new), Some(mut before)) = (at.get("template").value(), was.get("template").value().cloned())
+    else {
+        return;
+    };
     if free {
         allow_directives(new, &mut before);
     }
@@ -211,7 +218,8 @@ fn allow_directives(new: &Value, old: &mut Value) {
         pods::restore(into, "affinity", Some(affinity).filter(|_| !empty));
     }
     for list in ["containers", "initContainers"] {
-        let wanted = new.pointer(&format!("/spec/{list}")).and_then(Value::as_array).cloned().unwrap_or_default();
+        let wanted =
+            new.pointer(&format!("/spec/{list}")).and_then(Value::as_array).cloned().unwrap_or_default();
         let had = old.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
         for (into, from) in had.into_iter().flatten().zip(&wanted) {
             if into.get("name") == from.get("name") {

@@ -90,7 +90,7 @@ fn by_type(spec: &At<'_>, headless: bool) {
                 }
             }
             let name = spec.get("externalName");
-            let bare = name.str().strip_suffix('.').unwrap_or(name.str());
+            let bare = name.str().strip_suffix('.').unwrap_or_else(|| name.str());
             if bare.is_empty() {
                 name.required("");
             } else {
@@ -263,7 +263,9 @@ fn traffic(spec: &At<'_>) {
     match (needs_health_check(spec), number) {
         (false, 0) => {}
         (false, _) => {
-            health.invalid("may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'");
+            health.invalid(
+                "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'",
+            );
         }
         (true, 0) => health.required(""),
         (true, _) => text::port(&health),
@@ -279,7 +281,10 @@ fn traffic(spec: &At<'_>) {
 
 /// Cluster addresses stay; the second may come and go.
 fn cluster_ips_kept(spec: &At<'_>, was: &At<'_>) {
-    if spec.is("type", "ExternalName") || was.is("type", "ExternalName") || (is_headless(spec) && is_headless(was)) {
+    if spec.is("type", "ExternalName")
+        || was.is("type", "ExternalName")
+        || (is_headless(spec) && is_headless(was))
+    {
         return;
     }
     let list = spec.get("clusterIPs");
@@ -300,12 +305,17 @@ fn cluster_ips_kept(spec: &At<'_>, was: &At<'_>) {
         changed(0, "may not change once set");
     }
     if now.len() == 1 && before.len() > 1 && !spec.is("ipFamilyPolicy", "SingleStack") {
-        spec.get("ipFamilyPolicy").invalid("must be set to 'SingleStack' when releasing the secondary clusterIP");
+        spec.get("ipFamilyPolicy")
+            .invalid("must be set to 'SingleStack' when releasing the secondary clusterIP");
     }
 }
 
 fn families_kept(spec: &At<'_>, was: &At<'_>) {
-    if spec.is("type", "ExternalName") || was.is("type", "ExternalName") || is_headless(spec) || is_headless(was) {
+    if spec.is("type", "ExternalName")
+        || was.is("type", "ExternalName")
+        || is_headless(spec)
+        || is_headless(was)
+    {
         return;
     }
     let list = spec.get("ipFamilies");
@@ -321,14 +331,18 @@ fn families_kept(spec: &At<'_>, was: &At<'_>) {
         spec.push(FieldError::invalid(&first, ips, "may not change once set"));
     }
     if now.len() == 1 && before.len() > 1 && !spec.is("ipFamilyPolicy", "SingleStack") {
-        spec.get("ipFamilyPolicy").invalid("must be set to 'SingleStack' when releasing the secondary ipFamily");
+        spec.get("ipFamilyPolicy")
+            .invalid("must be set to 'SingleStack' when releasing the secondary ipFamily");
     }
 }
 
 /// A changed status.
 pub(crate) fn status(new: &At<'_>, _old: &At<'_>) {
     let ingress = new.at("status.loadBalancer.ingress");
-    if !ingress.is_empty() && !new.at("spec.type").str().is_empty() && new.at("spec.type").str() != "LoadBalancer" {
+    if !ingress.is_empty()
+        && !new.at("spec.type").str().is_empty()
+        && new.at("spec.type").str() != "LoadBalancer"
+    {
         return ingress.forbidden("may only be used when `spec.type` is 'LoadBalancer'");
     }
     for at in ingress.items() {
