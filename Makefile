@@ -26,7 +26,7 @@ m1 m2 m3 m4 m5 m6: bundle ## one milestone's end-to-end test
 	$(TEST) -p copepod --test $@
 
 bench: bundle ## measure footprint and latency; prints JSON and a table
-	$(CARGO) xtask bench
+	$(CARGO) run --locked --release -p copepod-bench -- $(ARGS)
 
 test-vm: bundle ## install, use, reboot and uninstall in a virtual machine with systemd
 	$(CARGO) xtask vm

@@ -11,9 +11,15 @@ use crate::workspace;
 /// The profile of everything that is shipped or measured.
 pub(crate) const RELEASE: &str = "release";
 
+/// The cargo that runs this task, or the one in the PATH; never a path remembered from the build, because that one
+/// would not tell rustup which toolchain it belongs to.
+pub(crate) fn program() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
 /// Builds `packages` and returns the folder that holds their programs.
 pub(crate) fn build(profile: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
-    let mut build = command(env!("CARGO"));
+    let mut build = command(program());
     build.current_dir(workspace::root()).args(["build", "--locked", "--profile", profile]);
     build.args(["--message-format", "json-render-diagnostics"]);
     for package in packages {

@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use copepod_sys::command;
 
-use crate::workspace;
+use crate::{cargo, workspace};
 
 /// Where our Rust sources are.
 const SOURCES: &[&str] = &["cmd", "pkg"];
@@ -41,7 +41,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 }
 
 fn metadata() -> anyhow::Result<String> {
-    let output = command(env!("CARGO"))
+    let output = command(cargo::program())
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(workspace::root())
         .output()
