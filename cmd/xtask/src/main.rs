@@ -12,11 +12,14 @@
 mod bundle;
 mod cargo;
 mod images;
+mod node;
 mod oracle;
 mod schema;
 mod tidy;
 mod upstream;
 mod workspace;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -32,6 +35,8 @@ enum Task {
     /// Upstream's own programs (containerd, runc, etcd, kubectl, crictl, …), built from pinned Go modules.
     #[command(subcommand)]
     Upstream(upstream::Upstream),
+    /// Run a command in an empty node of its own: namespaces, links, a private root.
+    Node(node::Node),
     /// Upstream's own components in a node: the second opinion.
     #[command(subcommand)]
     Oracle(oracle::OracleTask),
@@ -46,15 +51,17 @@ enum Task {
     Schema,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
     // A node's own processes are this same program under hidden names.
     copepod_testkit::dispatch();
     match Cli::parse().task {
+        Task::Node(options) => return node::run(&options),
         Task::Upstream(task) => upstream::run(&task),
         Task::Oracle(task) => oracle::run(&task),
         Task::Image(task) => images::run(&task),
         Task::Bundle(options) => bundle::run(&options),
         Task::Tidy => tidy::run(),
         Task::Schema => schema::run(&workspace::root()),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
