@@ -9,6 +9,7 @@ mod cluster;
 mod controller_manager;
 mod dns;
 mod flags;
+mod install_state;
 mod kubectl;
 mod node_config;
 mod runtime;
@@ -42,6 +43,10 @@ enum Command {
     Kubeconfig(cluster::KubeconfigArgs),
     /// Say how the node is doing
     Status(cluster::StatusArgs),
+    /// Stop the node; pods go on running unless --pods is given
+    Stop(install_state::StopArgs),
+    /// Stop the node and remove everything that was installed
+    Uninstall(install_state::UninstallArgs),
     /// Run the API server (also as `kube-apiserver`)
     Apiserver(Box<copepod_apiserver::Config>),
     /// Run the controllers (also as `kube-controller-manager`)
@@ -93,6 +98,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Kubectl(args) => kubectl::run(args),
         Command::Kubeconfig(args) => cluster::kubeconfig(&args),
         Command::Status(args) => cluster::status(&args),
+        Command::Stop(args) => install_state::stop(&args),
+        Command::Uninstall(args) => install_state::uninstall(&args),
         Command::Apiserver(config) => {
             runtime::component("kube-apiserver", runtime::Threads::Several, |shutdown| async move {
                 Ok(copepod_apiserver::run(*config, shutdown).await?)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use copepod_bootstrap::containerd::{self, Containerd, Machine};
 use copepod_bootstrap::manifests::{COPEPOD_IMAGE, ETCD_IMAGE, PAUSE_IMAGE};
+use copepod_bootstrap::instance::Instance;
 use copepod_bootstrap::{Node, addons, cni, kubeconfig, manifests, pki, preflight};
 use copepod_client::{Client, ClientConfig};
 use copepod_cni::{NodeStore, ipam};
@@ -33,6 +34,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(node: Arc<Node>, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let _instance = Instance::acquire(&node.layout)?;
     tracing::info!(node = node.config.node_name, ip = %node.ip(), "starting");
     prepare(&node)?;
     let machine = Machine::detect();

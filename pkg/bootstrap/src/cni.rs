@@ -12,8 +12,8 @@ use crate::write::{make_dir, write_if_changed};
 /// The file's name: early in the order, so that a file of another plugin does not win by accident.
 pub const CONFLIST: &str = "10-copepod.conflist";
 /// The plugin, and the names under which other configurations ask for what it does.
-const PLUGIN: &str = "copepod-cni";
-const ALIASES: [&str; 5] = ["calico", "calico-ipam", "loopback", "portmap", "bandwidth"];
+pub(crate) const PLUGIN: &str = "copepod-cni";
+pub(crate) const ALIASES: [&str; 5] = ["calico", "calico-ipam", "loopback", "portmap", "bandwidth"];
 
 /// Puts the plugin and its configuration in place; what another vendor has put there stays.
 ///

@@ -41,6 +41,32 @@ pub enum BootstrapError {
         /// The bundle's folder.
         bundle: PathBuf,
     },
+    /// Another agent runs on this node.
+    #[error("an agent runs already (process {pid}, lock {lock}); stop it with `copepod stop`")]
+    AlreadyRunning {
+        /// The other agent.
+        pid: i32,
+        /// The lock it holds.
+        lock: PathBuf,
+    },
+    /// The runtime refused.
+    #[error("{action}")]
+    Runtime {
+        /// What was tried.
+        action: &'static str,
+        /// Why.
+        #[source]
+        source: copepod_cri::CriError,
+    },
+    /// A process could not be ended.
+    #[error("end process {pid}")]
+    Process {
+        /// Which.
+        pid: i32,
+        /// Why.
+        #[source]
+        source: copepod_sys::SysError,
+    },
     /// containerd did not come up.
     #[error("containerd did not answer at {socket} within {seconds} s; its log is {log}")]
     Containerd {

@@ -12,11 +12,13 @@ pub mod addons;
 pub mod cni;
 pub mod containerd;
 mod error;
+pub mod instance;
 pub mod kubeconfig;
 pub mod manifests;
 pub mod node;
 pub mod pki;
 pub mod preflight;
+pub mod teardown;
 mod write;
 
 pub use error::BootstrapError;

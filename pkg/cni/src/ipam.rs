@@ -10,3 +10,12 @@ mod server;
 
 pub use book::IpamError;
 pub use server::{Config, serve};
+
+/// Removes the pod network's table from the kernel; for a node that is being uninstalled.
+///
+/// # Errors
+/// The kernel's refusal.
+pub async fn cleanup() -> Result<(), copepod_dataplane::nft::NftError> {
+    let session = copepod_dataplane::nft::Session::open(nat::TABLE)?;
+    session.commit(session.begin_remove()).await
+}
