@@ -104,6 +104,28 @@ pub const CONTROLLERS: &[Row] = &[
     ("endpointslice-mirroring-controller", "endpointslicemirroring-controller", crate::mirroring::start),
     ("daemonset-controller", "daemon-set-controller", crate::daemon_set::start),
     ("job-controller", "job-controller", crate::job::start),
+    ("serviceaccount-token-controller", "tokens-controller", crate::tokens::start),
+    (
+        "clusterrole-aggregation-controller",
+        "clusterrole-aggregation-controller",
+        crate::cluster_role_aggregation::start,
+    ),
+    (
+        "persistentvolumeclaim-protection-controller",
+        "pvc-protection-controller",
+        crate::volume_protection::start_claims,
+    ),
+    (
+        "persistentvolume-protection-controller",
+        "pv-protection-controller",
+        crate::volume_protection::start_volumes,
+    ),
+    ("certificatesigningrequest-signing-controller", "certificate-controller", crate::certificates::start),
+    ("cronjob-controller", "cronjob-controller", crate::cron_job::start),
+    ("statefulset-controller", "statefulset-controller", crate::stateful_set::start),
+    ("disruption-controller", "disruption-controller", crate::disruption::start),
+    ("pod-garbage-collector-controller", "pod-garbage-collector", crate::pod_gc::start),
+    ("ttl-after-finished-controller", "ttl-after-finished-controller", crate::ttl_after_finished::start),
     ("node-lifecycle-controller", "node-controller", crate::node_lifecycle::start),
 ];
 

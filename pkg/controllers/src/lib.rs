@@ -9,12 +9,16 @@
 //! mean; every controller acts under its own identity when told to; caches are filled before the first plan.
 
 pub mod caches;
+mod certificates;
+mod cluster_role_aggregation;
 pub mod config;
 pub mod context;
 mod credentials;
+mod cron_job;
 mod daemon_set;
 mod deployment;
 mod discovery;
+mod disruption;
 mod endpoint_slice;
 mod endpoints;
 mod garbage_collector;
@@ -25,13 +29,18 @@ mod namespace;
 mod node_lifecycle;
 mod node_match;
 mod ownership;
+mod pod_gc;
 mod replica_set;
 mod root_ca;
 mod service_account;
 mod slices;
+mod stateful_set;
 mod status;
 pub mod step;
 mod template;
+mod tokens;
+mod ttl_after_finished;
 pub mod views;
+mod volume_protection;
 
 pub use config::{Config, ControllersError, run};
