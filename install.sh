@@ -142,13 +142,10 @@ fi
 service() {
     case $init-$1 in
     systemd-start) systemctl daemon-reload && systemctl enable --quiet copepod && systemctl restart copepod ;;
-    systemd-stop) systemctl disable --quiet --now copepod ;;
     systemd-running) systemctl is-active --quiet copepod ;;
     openrc-start) rc-update add copepod default >/dev/null && rc-service copepod restart ;;
-    openrc-stop) rc-service copepod stop && rc-update del copepod default >/dev/null ;;
     openrc-running) rc-service --quiet copepod status >/dev/null 2>&1 ;;
     background-start) "$unit" stop && "$unit" start ;;
-    background-stop) "$unit" stop ;;
     background-running) [ -x "$unit" ] && "$unit" status >/dev/null ;;
     esac
 }
@@ -191,6 +188,19 @@ link() {
     ln -sfn "$1" "$2"
 }
 
+known=no
+if [ -e /var/lib/copepod ]; then
+    known=yes
+    if service running; then
+        # Noted first, done last: with the links and the unit back, the old version starts again.
+        case $init in
+        systemd) note "systemctl daemon-reload && systemctl restart copepod" ;;
+        openrc) note "rc-service copepod restart" ;;
+        background) note "'$unit' stop; '$unit' start" ;;
+        esac
+    fi
+fi
+
 if [ "$installed" = no ]; then
     step "installing into $LIB/$name"
     [ -d "$LIB" ] || note "rmdir '$LIB' 2>/dev/null || true"
@@ -227,11 +237,8 @@ if [ "$start" = no ]; then
 fi
 
 step "starting the service ($init)"
-service running || note "$(case $init in
-    systemd) echo 'systemctl disable --now copepod' ;;
-    openrc) echo 'rc-service copepod stop; rc-update del copepod default' ;;
-    background) echo "'$unit' stop" ;;
-    esac)"
+# A node that was not here before goes with everything it made; one that was is taken back to its version above.
+[ "$known" = yes ] || note "'$LIB/$name/bin/copepod' uninstall"
 service start
 
 # --- ready --------------------------------------------------------------------------------------------------------------
