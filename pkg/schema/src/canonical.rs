@@ -105,7 +105,6 @@ fn is_list_or_map(schema: SchemaRef<'_>) -> bool {
     match schema.kind() {
         Kind::Array => true,
         Kind::Object => !schema.has_fields() && schema.format() == Format::None,
-        Kind::String => schema.format() == Format::Byte,
         _ => false,
     }
 }
@@ -154,7 +153,11 @@ fn zero(schema: SchemaRef<'_>) -> Value {
     }
 }
 
-/// The zero value of a map's element, where stored bytes come back as empty, not nil.
+/// The zero value of a map's element, where stored bytes and lists come back as empty, not nil.
 fn element_zero(schema: SchemaRef<'_>) -> Value {
-    if schema.format() == Format::Byte { "".into() } else { zero(schema) }
+    match (schema.format(), schema.kind()) {
+        (Format::Byte, _) => "".into(),
+        (_, Kind::Array) => Value::Array(Vec::new()),
+        _ => zero(schema),
+    }
 }

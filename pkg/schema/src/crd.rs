@@ -7,7 +7,7 @@ use copepod_api::{FieldErrors, FieldPath};
 use serde_json::{Map, Value};
 
 use crate::node::{
-    Builder, Field, Flags, Format, Kind, ListType, Logic, Node, NodeId, Omit, Pattern, Rules, SchemaSet,
+    Builder, Field, Flags, Format, Kind, ListType, Logic, Node, NodeId, Omit, Pattern, Rules, SchemaSet, Span,
 };
 
 mod structural;
@@ -121,7 +121,16 @@ impl Converter {
     fn field(&mut self, name: &str, node: NodeId, required: &[Value]) -> Field {
         let required = required.iter().any(|r| r == name);
         let name = self.builder.span(name);
-        Field { name, node, number: 0, via: [0, 0], required, pointer: true, omit: Omit::Empty }
+        Field {
+            name,
+            node,
+            number: 0,
+            via: [0, 0],
+            inlined: Span::default(),
+            required,
+            pointer: true,
+            omit: Omit::Empty,
+        }
     }
 
     /// ObjectMeta, with the rules a schema gives for `name` and `generateName`.

@@ -173,7 +173,7 @@ fn finish(
     mut context: Context,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    if let Some(error) = context.type_error {
+    if let Some(error) = context.type_error() {
         return Err(DecodeError::Type(error));
     }
     if !schema.is_typed() {

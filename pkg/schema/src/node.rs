@@ -206,6 +206,8 @@ pub(crate) struct Field {
     pub(crate) number: u16,
     /// Protobuf numbers of the embedded messages that carry the field, outermost first; 0 for none.
     pub(crate) via: [u16; 2],
+    /// Go's names of the inlined structs on the way to the field.
+    pub(crate) inlined: Span,
     pub(crate) required: bool,
     pub(crate) pointer: bool,
     pub(crate) omit: Omit,

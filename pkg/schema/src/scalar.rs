@@ -30,10 +30,20 @@ pub(crate) fn quantity(text: &str) -> Result<Value, String> {
     }
     Quantity::from_str(text)
         .map(|quantity| quantity.to_string().into())
-        .map_err(|_| QUANTITY_ERROR.to_owned())
+        .map_err(|_| quantity_error(text).to_owned())
 }
 
-const QUANTITY_ERROR: &str =
+/// A number with letters that could be a suffix and are none is told apart.
+fn quantity_error(text: &str) -> &'static str {
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let suffix = unsigned.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let letters = suffix.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['+', '-']);
+    let possible = suffix.len() < unsigned.len() && letters.chars().all(|c| "eEinumkKMGTP".contains(c));
+    if possible { "unable to parse quantity's suffix" } else { QUANTITY_ERROR }
+}
+
+/// What is wrong with a quantity that is no number.
+pub(crate) const QUANTITY_ERROR: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
 fn time(text: &str, layout: &str, format: &str) -> Result<Value, String> {

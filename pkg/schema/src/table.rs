@@ -97,7 +97,7 @@ impl Loader {
         Block { model, lines, range }
     }
 
-    /// `<name> <number[.via[.via]]> <flags> <type> [attributes]`
+    /// `<name> <number[.via[.via]][:inlined]> <flags> <type> [attributes]`
     fn field(&mut self, line: &'static str, model: &'static str) -> Field {
         let (line, default) = match line.split_once(" default=") {
             Some((line, default)) => (line, Some(default)),
@@ -106,6 +106,7 @@ impl Loader {
         let mut words = line.split(' ');
         let mut word = || words.next().unwrap_or_default();
         let (name, number, flags, type_) = (word(), word(), word(), word());
+        let (number, inlined) = number.split_once(':').unwrap_or((number, ""));
         let mut numbers = number.split('.').map(|number| number.parse().unwrap_or(0));
         let number = numbers.next().unwrap_or(0);
         let mut via = [0, 0];
@@ -128,6 +129,7 @@ impl Loader {
             node: if unchanged { plain } else { self.builder.intern(node) },
             number,
             via,
+            inlined: self.builder.span(inlined),
             required: flags.contains('r'),
             pointer: flags.contains('p'),
             omit: match (flags.contains('z'), flags.contains('o')) {

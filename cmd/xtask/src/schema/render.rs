@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <model> [kind=<group/version/Kind>] [atomic]
-//!  <json name> <protobuf number[.via[.via]]> <flags> <type> [list=…] [map=atomic] [patch=…] [key=…] [default=<json>]
+//!  <json name> <protobuf number[.via[.via]][:inlined Go structs]> <flags> <type> [list=…] [map=atomic] [patch=…] [key=…] [default=<json>]
 //! ```
 //! Flags: `r` required, `p` pointer, `o` omitempty, `z` omitzero, `-` none. Types: a basic word, `[]T`, `{}T`,
 //! `@model` (`@.Name` in the same package), each optionally as `go.Name=T`.
@@ -94,6 +94,7 @@ impl Writer<'_> {
         via: &str,
         package: &str,
     ) -> Result<()> {
+        let (via, names) = via.split_once(':').unwrap_or((via, ""));
         for field in fields {
             if field.json.is_empty() {
                 let Type::Named(path) = &field.type_ else {
@@ -108,11 +109,15 @@ impl Writer<'_> {
                     // kind and apiVersion travel in the protobuf envelope, not in the message.
                     inner.iter_mut().for_each(|field| field.number = 0);
                 }
-                // The messages that carry the fields, outermost last.
+                // The messages that carry the fields, outermost last, and their Go names, outermost first.
+                let name = path.rsplit('.').next().unwrap_or(path);
+                let names = if names.is_empty() { name.to_owned() } else { format!("{names}.{name}") };
                 let carriers = if type_meta { via.to_owned() } else { format!(".{}{via}", field.number) };
+                let carriers = format!("{carriers}:{names}");
                 self.fields(out, &inner, schema, &carriers, package)?;
             } else {
-                self.field(out, field, schema, via, package)?;
+                let carriers = if names.is_empty() { via.to_owned() } else { format!("{via}:{names}") };
+                self.field(out, field, schema, &carriers, package)?;
             }
         }
         Ok(())

@@ -23,7 +23,10 @@ pub(super) struct Context {
     /// The innermost Go struct, without its package.
     owner: String,
     pub(super) complaints: Vec<String>,
-    pub(super) type_error: Option<String>,
+    /// The first value of a wrong type.
+    mismatch: Option<String>,
+    /// The first error of a type that decodes itself: Go stops there, whatever it noted before.
+    stopped: Option<String>,
 }
 
 impl Context {
@@ -34,7 +37,8 @@ impl Context {
             fields: Vec::new(),
             owner: String::new(),
             complaints: Vec::new(),
-            type_error: None,
+            mismatch: None,
+            stopped: None,
         }
     }
 
@@ -49,12 +53,20 @@ impl Context {
         }
     }
 
+    /// The error that Go's decoder would return.
+    pub(super) fn type_error(&mut self) -> Option<String> {
+        self.stopped.take().or_else(|| self.mismatch.take())
+    }
+
     /// Records that a JSON `value` ("string", "number 5", …) does not fit a Go type.
-    fn mismatch(&mut self, value: &str, go_type: &str) {
-        if self.type_error.is_some() {
-            return;
-        }
-        self.type_error = Some(if self.fields.is_empty() {
+    fn mismatch(&mut self, value: &str, schema: SchemaRef<'_>) {
+        let (go_type, decodes_itself) = match schema.format() {
+            Format::Time | Format::MicroTime | Format::Duration => ("string".to_owned(), true),
+            Format::IntOrString => ("int32".to_owned(), true),
+            Format::Quantity => return self.fail(scalar::QUANTITY_ERROR.to_owned()),
+            _ => (schema.go_type(), false),
+        };
+        let text = if self.fields.is_empty() {
             format!("json: cannot unmarshal {value} into Go value of type {go_type}")
         } else {
             let path = self.fields.join(".");
@@ -62,11 +74,16 @@ impl Context {
                 "json: cannot unmarshal {value} into Go struct field {}.{path} of type {go_type}",
                 self.owner
             )
-        });
+        };
+        if decodes_itself {
+            self.fail(text);
+        } else if self.stopped.is_none() {
+            self.mismatch.get_or_insert(text);
+        }
     }
 
     fn fail(&mut self, text: String) {
-        self.type_error.get_or_insert(text);
+        self.stopped.get_or_insert(text);
     }
 
     /// Runs `inner` one step down the path.
@@ -113,13 +130,7 @@ impl<'s, 'c> Seed<'s, 'c> {
 
     /// Records the mismatch of a scalar and yields the zero value, as Go's decoder goes on.
     fn scalar_mismatch(self, value: &str, schema: SchemaRef<'_>) -> Value {
-        let go_type = match schema.format() {
-            // These read a JSON string themselves.
-            Format::Time | Format::MicroTime | Format::Duration => "string".to_owned(),
-            Format::IntOrString => "int32".to_owned(),
-            _ => schema.go_type(),
-        };
-        self.context.mismatch(value, &go_type);
+        self.context.mismatch(value, schema);
         Value::Null
     }
 
@@ -157,10 +168,18 @@ impl<'s, 'c> Seed<'s, 'c> {
     }
 
     fn text_of(self, schema: SchemaRef<'_>, text: &str) -> Value {
-        scalar::text(schema.format(), text).unwrap_or_else(|error| {
-            self.context.fail(error);
-            Value::Null
-        })
+        match scalar::text(schema.format(), text) {
+            Ok(value) => value,
+            Err(error) => {
+                // Bytes are decoded by the decoder itself, everything else by its own type.
+                if schema.format() == Format::Byte {
+                    self.context.mismatch.get_or_insert(error);
+                } else {
+                    self.context.fail(error);
+                }
+                Value::Null
+            }
+        }
     }
 }
 
@@ -312,15 +331,16 @@ fn member<'de, A: MapAccess<'de>>(
     schema: Option<SchemaRef<'_>>,
     context: &mut Context,
 ) -> Result<Value, A::Error> {
-    let is_field = schema.is_some_and(|s| s.is_typed() && s.field(key).is_some());
+    let field = schema.filter(|s| s.is_typed()).and_then(|s| s.field(key));
     let child = schema.and_then(|s| s.child(key));
-    if is_field {
-        context.fields.push(key.to_owned());
+    if let Some(field) = field {
+        let inlined = field.inlined();
+        context.fields.push(if inlined.is_empty() { key.to_owned() } else { format!("{inlined}.{key}") });
     }
     let value = context.below(key, |context| {
         entries.next_value_seed(Seed { schema: child, raw: false, context: &mut *context })
     });
-    if is_field {
+    if field.is_some() {
         context.fields.pop();
     }
     value

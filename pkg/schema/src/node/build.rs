@@ -89,7 +89,12 @@ impl Builder {
             .fields()
             .map(|field| {
                 let node = self.import(field.schema());
-                Field { name: self.span(field.name()), node, ..*field.raw() }
+                Field {
+                    name: self.span(field.name()),
+                    node,
+                    inlined: self.span(field.inlined()),
+                    ..*field.raw()
+                }
             })
             .collect();
         node.fields = if fields.is_empty() { (0, 0) } else { self.fields(&fields) };
@@ -111,6 +116,7 @@ impl Builder {
             node: NodeId(0),
             number: 0,
             via: [0, 0],
+            inlined: Span::default(),
             required: false,
             pointer: false,
             omit: super::Omit::Empty,

@@ -298,6 +298,12 @@ impl<'a> FieldRef<'a> {
         self.field.omit
     }
 
+    /// Go's names of the inlined structs on the way to the field, as decoding errors show them; mostly empty.
+    #[must_use]
+    pub fn inlined(self) -> &'a str {
+        self.set.str(self.field.inlined)
+    }
+
     /// The protobuf number (0 for none), and the numbers of the embedded messages that carry the field, outermost
     /// first.
     #[must_use]
