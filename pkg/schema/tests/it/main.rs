@@ -1,6 +1,7 @@
 //! Tests against upstream's published test data, read from the Go module cache where there is one.
 #![allow(clippy::print_stdout, reason = "a test that cannot run must say so")]
 
+mod apply;
 mod openapi;
 mod roundtrip;
 mod strategic;
