@@ -9,14 +9,19 @@ pub(crate) enum Encoding {
     Json,
     /// `application/yaml`.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`, of built-in kinds.
+    Protobuf,
 }
 
-/// The encodings in the order in which a wildcard picks one. A further one (protobuf) is one more row here and one
-/// more arm in `respond::encode`.
-const ENCODINGS: &[(Encoding, &str)] = &[(Encoding::Json, "application/json"), (Encoding::Yaml, "application/yaml")];
+/// The encodings in the order in which a wildcard picks one.
+const ENCODINGS: &[(Encoding, &str)] = &[
+    (Encoding::Json, "application/json"),
+    (Encoding::Yaml, "application/yaml"),
+    (Encoding::Protobuf, crate::protobuf::MEDIA_TYPE),
+];
 
-/// The media types upstream names in its 406 and 415 texts, those this server does not write left out.
-const ACCEPTED: &str = "application/json, application/yaml";
+/// The media types upstream names in its 406 and 415 texts.
+const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 impl Encoding {
     /// The media type.
@@ -129,7 +134,10 @@ pub(crate) fn negotiate(accept: &str, transforms: Transforms, pretty: bool) -> A
             if !clause.allows(media_type) {
                 continue;
             }
-            if let Some(target) = target_of(&clause, transforms) {
+            // Tables and partial metadata are written for people and generic clients, in JSON.
+            let target = target_of(&clause, transforms);
+            let target = target.filter(|t| *encoding != Encoding::Protobuf || *t == Target::Object);
+            if let Some(target) = target {
                 let pretty = pretty || clause.param("pretty") == "1";
                 return Ok(Accepted { encoding: *encoding, target, pretty });
             }
@@ -198,12 +206,14 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_falls_back_only_where_the_client_allows() {
+    fn protobuf_for_objects_and_json_for_tables() {
         let typed = "application/vnd.kubernetes.protobuf,application/json";
-        assert_eq!(negotiate(typed, Transforms::One, false).unwrap().encoding, Encoding::Json);
-        let error = negotiate("application/vnd.kubernetes.protobuf", Transforms::One, false).unwrap_err();
-        assert_eq!(error.code(), 406);
-        assert_eq!(body_encoding("application/vnd.kubernetes.protobuf").unwrap_err().code(), 415);
+        assert_eq!(negotiate(typed, Transforms::One, false).unwrap().encoding, Encoding::Protobuf);
+        let table = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json";
+        assert_eq!(negotiate(table, Transforms::One, false).unwrap().encoding, Encoding::Json);
+        assert_eq!(negotiate("*/*", Transforms::One, false).unwrap().encoding, Encoding::Json);
+        assert_eq!(body_encoding("application/vnd.kubernetes.protobuf").unwrap(), Encoding::Protobuf);
+        assert_eq!(body_encoding("application/cbor").unwrap_err().code(), 415);
         assert_eq!(body_encoding("application/yaml; charset=utf-8").unwrap(), Encoding::Yaml);
     }
 

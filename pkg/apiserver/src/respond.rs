@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::body::Body;
 use crate::negotiate::{Accepted, Encoding};
+use crate::protobuf;
 
 mod ordered;
 
@@ -57,6 +58,12 @@ pub(crate) fn object(code: u16, accepted: Accepted, bytes: Bytes) -> Response<Bo
         (Encoding::Yaml, _) => match to_yaml(&bytes) {
             Ok(yaml) => with_type(code, Encoding::Yaml.media_type(), yaml),
             Err(error) => self::error(&ApiError::internal(error)),
+        },
+        (Encoding::Protobuf, _) => match protobuf::from_json(&bytes) {
+            Ok(Some(message)) => with_type(code, protobuf::MEDIA_TYPE, message),
+            // A kind without protobuf form; what it is written in is said in the answer's type.
+            Ok(None) => with_type(code, JSON, bytes),
+            Err(error) => self::error(&error),
         },
     }
 }

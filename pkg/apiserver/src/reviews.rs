@@ -53,6 +53,7 @@ async fn decode(call: &mut Call, gvk: &GroupVersionKind) -> ApiResult<Value> {
     let body = call.read_body().await?;
     let json: bytes::Bytes = match encoding {
         Encoding::Json => body,
+        Encoding::Protobuf => crate::protobuf::to_json(&body)?,
         Encoding::Yaml => {
             let value: Value = serde_saphyr::from_slice(&body).map_err(|e| ApiError::bad_request(e.to_string()))?;
             value.to_string().into()

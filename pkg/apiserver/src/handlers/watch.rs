@@ -9,15 +9,20 @@ use serde_json::{Value, json};
 
 use super::{StoreRef, read, table};
 use crate::body::Body;
-use crate::negotiate::{Target, Transforms};
+use crate::negotiate::{Encoding, Target, Transforms};
+use crate::protobuf;
 use crate::request::list_options;
 use crate::respond;
 use crate::server::{Call, Server};
+
+/// What a protobuf watch says of itself.
+const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Turns events into the form the client wants.
 struct Framer {
     def: std::sync::Arc<ResourceDef>,
     target: Target,
+    encoding: Encoding,
     include: table::Include,
     /// Tables carry their columns in the first event only.
     columns_sent: bool,
@@ -25,6 +30,11 @@ struct Framer {
 
 impl Framer {
     fn frame(&mut self, item: &WatchItem) -> Bytes {
+        if self.encoding == Encoding::Protobuf
+            && let Some(frame) = protobuf::watch_frame(item.kind.as_str(), &item.object.to_value())
+        {
+            return frame;
+        }
         if self.target == Target::Object || item.kind == copepod_registry::WatchKind::Error {
             return item.to_bytes();
         }
@@ -60,15 +70,20 @@ impl Server {
         if options.field_selector.is_empty() && !call.info.name.is_empty() {
             options.field_selector = format!("metadata.name={}", call.info.name);
         }
+        // Custom resources have no protobuf form.
+        let builtin = !store.def().custom && target == Target::Object;
+        let encoding = if builtin { accepted.encoding } else { Encoding::Json };
         let stream = store.watch(&call.read_context(), call.namespace(), &options).await?;
         let framer = Framer {
             def: std::sync::Arc::clone(store.def()),
             target,
+            encoding,
             include: table::Include::of(call)?,
             columns_sent: false,
         };
         let body = Body::stream(frames(stream, framer, self.shutdown.clone()));
-        let mut response = respond::with_type(200, respond::JSON, Bytes::new());
+        let media_type = if encoding == Encoding::Protobuf { PROTOBUF_STREAM } else { respond::JSON };
+        let mut response = respond::with_type(200, media_type, Bytes::new());
         *response.body_mut() = body;
         Ok(response)
     }

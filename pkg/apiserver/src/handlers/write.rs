@@ -8,6 +8,7 @@ use super::StoreRef;
 use super::read::{accepted, one, target};
 use crate::body::Body;
 use crate::negotiate::{Encoding, Transforms, body_encoding};
+use crate::protobuf;
 use crate::request::{WriteOptions, delete_options, list_options};
 use crate::respond;
 use crate::server::{Call, Server};
@@ -18,7 +19,15 @@ async fn content(call: &mut Call) -> ApiResult<Content> {
     Ok(match encoding {
         Encoding::Json => Content::Json(body),
         Encoding::Yaml => Content::Yaml(body),
+        Encoding::Protobuf => Content::Json(protobuf::to_json(&body)?),
     })
+}
+
+/// The options in the body of a DELETE, as JSON.
+async fn delete_body(call: &mut Call) -> ApiResult<bytes::Bytes> {
+    let encoding = body_encoding(call.header(header::CONTENT_TYPE))?;
+    let body = call.read_body().await?;
+    if encoding == Encoding::Protobuf { protobuf::to_json(&body) } else { Ok(body) }
 }
 
 fn patch_kind(content_type: &str) -> ApiResult<PatchKind> {
@@ -68,7 +77,7 @@ impl Server {
     /// DELETE of one object.
     pub(super) async fn delete(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
         let accepted = accepted(&call, Transforms::One)?;
-        let body = call.read_body().await?;
+        let body = delete_body(&mut call).await?;
         let (options, dry_run) = delete_options(&body, &call.query)?;
         let write = WriteOptions { dry_run, ..WriteOptions::default() };
         let cx = call.write_context(&write, &self.admission);
@@ -85,7 +94,7 @@ impl Server {
     pub(super) async fn delete_collection(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
         let accepted = accepted(&call, Transforms::List)?;
         let list = list_options(&call.query)?;
-        let body = call.read_body().await?;
+        let body = delete_body(&mut call).await?;
         let (options, dry_run) = delete_options(&body, &call.query)?;
         let write = WriteOptions { dry_run, ..WriteOptions::default() };
         let cx = call.write_context(&write, &self.admission);
