@@ -31,16 +31,9 @@ impl Server {
             return Ok(None);
         }
         check_log_options(&call.query)?;
-        let mut query = Serializer::new(String::new());
-        for key in LOG_OPTIONS {
-            match (*key, call.query.get(key).unwrap_or_default()) {
-                (_, "") | ("follow" | "previous" | "timestamps", "false" | "0") => {}
-                (key, value) => drop(query.append_pair(key, value)),
-            }
-        }
         let (ns, name) = (meta::namespace(&pod), meta::name(&pod));
-        let path = format!("/containerLogs/{ns}/{name}/{container}?{}", query.finish());
-        self.kubelet(node, path.trim_end_matches('?').to_owned()).await.map(Some)
+        let path = with_query(format!("/containerLogs/{ns}/{name}/{container}"), &log_query(&call.query));
+        self.kubelet(node, path).await.map(Some)
     }
 
     /// The kubelet's exec, attach or port-forward endpoint.
@@ -53,31 +46,16 @@ impl Server {
             let why = format!("cannot {sub} into a container in a completed pod; current phase is {phase}");
             return Err(ApiError::bad_request(why));
         }
-        let mut query = Serializer::new(String::new());
         let path = if sub == "portforward" {
-            for port in call.query.all("ports").flat_map(|p| p.split(',')) {
-                query.append_pair("port", port);
-            }
             format!("/portForward/{ns}/{name}")
         } else {
-            let container = container(&pod, call.query.text("container"))?;
-            for (ours, theirs) in STREAMS {
-                if call.query.flag(ours) {
-                    query.append_pair(theirs, "1");
-                }
-            }
-            for command in call.query.all("command").filter(|_| sub == "exec") {
-                query.append_pair("command", command);
-            }
-            format!("/{sub}/{ns}/{name}/{container}")
+            format!("/{sub}/{ns}/{name}/{}", container(&pod, call.query.text("container"))?)
         };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if node.is_empty() {
             return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
         }
-        let query = query.finish();
-        let path = if query.is_empty() { path } else { format!("{path}?{query}") };
-        self.kubelet(node, path).await
+        self.kubelet(node, with_query(path, &stream_query(sub, &call.query))).await
     }
 
     async fn kubelet(&self, node: &str, path_and_query: String) -> ApiResult<Destination> {
@@ -99,6 +77,41 @@ impl Server {
         }
         Ok(destination)
     }
+}
+
+fn with_query(path: String, query: &str) -> String {
+    if query.is_empty() { path } else { format!("{path}?{query}") }
+}
+
+fn log_query(query: &Query) -> String {
+    let mut out = Serializer::new(String::new());
+    for key in LOG_OPTIONS {
+        match (*key, query.text(key)) {
+            (_, "") | ("follow" | "previous" | "timestamps", "false" | "0") => {}
+            (key, value) => drop(out.append_pair(key, value)),
+        }
+    }
+    out.finish()
+}
+
+/// The options of exec, attach and port-forward as the kubelet names them.
+fn stream_query(sub: &str, query: &Query) -> String {
+    let mut out = Serializer::new(String::new());
+    if sub == "portforward" {
+        for port in query.all("ports").flat_map(|p| p.split(',')) {
+            out.append_pair("port", port);
+        }
+        return out.finish();
+    }
+    for (ours, theirs) in STREAMS {
+        if query.flag(ours) {
+            out.append_pair(theirs, "1");
+        }
+    }
+    for command in query.all("command").filter(|_| sub == "exec") {
+        out.append_pair("command", command);
+    }
+    out.finish()
 }
 
 fn check_log_options(query: &Query) -> ApiResult<()> {
@@ -146,6 +159,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn options_for_the_kubelet() {
+        let exec = Query::parse("command=sh&command=-c&command=a%20b&stdin=true&stdout=true&tty=false&container=c");
+        assert_eq!(stream_query("exec", &exec), "input=1&output=1&command=sh&command=-c&command=a+b");
+        assert_eq!(stream_query("portforward", &Query::parse("ports=80&ports=443")), "port=80&port=443");
+        assert_eq!(log_query(&Query::parse("follow=true&previous=false&tailLines=5")), "follow=true&tailLines=5");
+    }
 
     #[test]
     fn which_container() {
