@@ -84,8 +84,10 @@ fn prepare(node: &Node) -> anyhow::Result<()> {
 
 async fn import_images(node: &Node) -> anyhow::Result<()> {
     let importer = copepod_image::Importer::connect(&node.layout.containerd_socket()).await?;
-    let names = [PAUSE_IMAGE, ETCD_IMAGE, COPEPOD_IMAGE];
-    let imported = importer.ensure_present(&names, &node.bundle.join("images")).await?;
+    let directory = node.bundle.join("images");
+    // What the node itself needs must be there; the bundle may hold more.
+    let mut imported = importer.ensure_present(&[PAUSE_IMAGE, ETCD_IMAGE, COPEPOD_IMAGE], &directory).await?;
+    imported.extend(importer.ensure_all(&directory).await?);
     if !imported.is_empty() {
         tracing::info!(?imported, "images imported");
     }

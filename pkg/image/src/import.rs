@@ -89,6 +89,16 @@ impl Importer {
         Ok(missing)
     }
 
+    /// Imports every image that the archives in `directory` hold and containerd lacks; returns what was imported.
+    ///
+    /// # Errors
+    /// An archive cannot be read, or containerd refuses.
+    pub async fn ensure_all(&self, directory: &Path) -> Result<Vec<String>, ImageError> {
+        let archives = archives_in(directory)?;
+        let names: Vec<&str> = archives.iter().flat_map(|archive| archive.names()).collect();
+        self.ensure_present(&names, directory).await
+    }
+
     /// Imports every image of `archive` and pins it; what is there already is named and pinned again.
     ///
     /// # Errors

@@ -58,7 +58,14 @@ impl NodeAgent {
     #[must_use]
     pub fn new(parts: NodeAgentParts) -> Arc<Self> {
         let NodeAgentParts { config, machine, kubelet, client } = parts;
-        Arc::new(Self { config, machine, kubelet, client, written: Mutex::default(), pod_cidr: Mutex::default() })
+        Arc::new(Self {
+            config,
+            machine,
+            kubelet,
+            client,
+            written: Mutex::default(),
+            pod_cidr: Mutex::default(),
+        })
     }
 
     fn state(&self) -> &Arc<RuntimeState> {
@@ -81,8 +88,16 @@ impl NodeAgent {
             }
             retry = (retry * 2).min(Duration::from_secs(5));
         }
-        let lease =
-            super::lease::run(self.client.clone(), self.config.node_name.clone(), self.config.node_lease_duration, shutdown.clone());
+        // Mirror pods could not be made before: they belong to the node.
+        if let Some(workers) = self.kubelet.workers.get() {
+            workers.wake_all();
+        }
+        let lease = super::lease::run(
+            self.client.clone(),
+            self.config.node_name.clone(),
+            self.config.node_lease_duration,
+            shutdown.clone(),
+        );
         copepod_supervisor::spawn("node lease", lease);
         let mut changes = self.state().changes();
         loop {
@@ -110,7 +125,8 @@ impl NodeAgent {
     }
 
     async fn input(&self) -> NodeInput<'_> {
-        let (storage, free, inodes, inodes_free) = info::filesystem(&self.config.root_dir).unwrap_or((0, 0, 0, 0));
+        let (storage, free, inodes, inodes_free) =
+            info::filesystem(&self.config.root_dir).unwrap_or((0, 0, 0, 0));
         let images = self.kubelet.images.list_images(None).await.unwrap_or_default();
         let state = self.state();
         let problems = state.runtime_problem().into_iter().chain(state.network_problem()).collect();
@@ -130,13 +146,15 @@ impl NodeAgent {
     fn pressure(&self, bytes: (u64, u64), inodes: (u64, u64)) -> Pressure {
         let below = |signal: &str, whole: u64, free: u64| {
             let whole = copepod_api::Quantity::from_bytes(i64::try_from(whole).unwrap_or(i64::MAX));
-            let threshold = self.config.eviction_hard.get(signal).and_then(|t| status::threshold_amount(t, whole));
+            let threshold =
+                self.config.eviction_hard.get(signal).and_then(|t| status::threshold_amount(t, whole));
             threshold.is_some_and(|t| i64::try_from(free).unwrap_or(i64::MAX) < t.units())
         };
         let memory = u64::try_from(info::memory_available()).unwrap_or(0);
         Pressure {
             memory: below("memory.available", u64::try_from(self.machine.memory).unwrap_or(0), memory),
-            disk: below("nodefs.available", bytes.0, bytes.1) || (inodes.0 > 0 && below("nodefs.inodesFree", inodes.0, inodes.1)),
+            disk: below("nodefs.available", bytes.0, bytes.1)
+                || (inodes.0 > 0 && below("nodefs.inodesFree", inodes.0, inodes.1)),
             pids: false,
         }
     }
@@ -169,13 +187,19 @@ impl NodeAgent {
     /// What the rest of the kubelet needs to know of the Node object.
     fn learn(&self, node: &Node) {
         let status = node.status.clone().unwrap_or_default();
-        let allocatable: BTreeMap<_, _> =
-            status.allocatable.into_iter().flatten().filter_map(|(k, v)| Some((k, v.0.parse().ok()?))).collect();
+        let allocatable: BTreeMap<_, _> = status
+            .allocatable
+            .into_iter()
+            .flatten()
+            .filter_map(|(k, v)| Some((k, v.0.parse().ok()?)))
+            .collect();
         let taints = node.spec.iter().flat_map(|s| s.taints.iter().flatten());
         self.kubelet.admission.set_facts(NodeFacts {
             labels: node.metadata.labels.clone().unwrap_or_default(),
             allocatable,
-            taints: taints.map(|t| (t.key.clone(), t.value.clone().unwrap_or_default(), t.effect.clone())).collect(),
+            taints: taints
+                .map(|t| (t.key.clone(), t.value.clone().unwrap_or_default(), t.effect.clone()))
+                .collect(),
         });
     }
 
@@ -190,7 +214,9 @@ impl NodeAgent {
         let new = render_node_status(&input, stored.status.as_ref());
         let last = self.written.lock().clone();
         let due = match &last {
-            Some((old, at)) => status::changed(old, &new) || at.elapsed() >= self.config.node_status_report_frequency,
+            Some((old, at)) => {
+                status::changed(old, &new) || at.elapsed() >= self.config.node_status_report_frequency
+            }
             None => true,
         };
         if !due {
@@ -204,7 +230,8 @@ impl NodeAgent {
     }
 
     async fn announce_cidr(&self, node: &Node) {
-        let cidr = node.spec.as_ref().and_then(|s| s.pod_cidr.clone()).or_else(|| self.config.pod_cidr.clone());
+        let cidr =
+            node.spec.as_ref().and_then(|s| s.pod_cidr.clone()).or_else(|| self.config.pod_cidr.clone());
         let Some(cidr) = cidr.filter(|c| *c != *self.pod_cidr.lock()) else { return };
         match self.kubelet.runtime.update_runtime_config(cidr.clone()).await {
             Ok(()) => *self.pod_cidr.lock() = cidr,
