@@ -83,7 +83,10 @@ macro_rules! call {
 
 /// The object a status call must carry.
 fn present<T>(value: Option<T>, what: &str) -> Result<T, CriError> {
-    value.ok_or_else(|| CriError::Rpc { code: tonic::Code::Internal, message: format!("{what} is empty in the answer") })
+    value.ok_or_else(|| CriError::Rpc {
+        code: tonic::Code::Internal,
+        message: format!("{what} is empty in the answer"),
+    })
 }
 
 impl RuntimeService for CriClient {
@@ -98,7 +101,8 @@ impl RuntimeService for CriClient {
     fn run_pod_sandbox(&self, config: PodSandboxConfig, runtime_handler: String) -> CriFuture<'_, String> {
         // Twice the ordinary deadline, as upstream: the network plugin runs inside this call.
         let message = RunPodSandboxRequest { config: Some(config), runtime_handler };
-        call!(self, runtime.run_pod_sandbox, message, self.timeout, |r: RunPodSandboxResponse| r.pod_sandbox_id)
+        call!(self, runtime.run_pod_sandbox, message, self.timeout, |r: RunPodSandboxResponse| r
+            .pod_sandbox_id)
     }
 
     fn stop_pod_sandbox(&self, id: &str) -> CriFuture<'_, ()> {
@@ -110,14 +114,23 @@ impl RuntimeService for CriClient {
     }
 
     fn pod_sandbox_status(&self, id: &str) -> CriFuture<'_, PodSandboxStatus> {
-        let request = self
-            .request(PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false }, Duration::ZERO);
+        let request = self.request(
+            PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: false },
+            Duration::ZERO,
+        );
         let mut client = self.runtime.clone();
-        Box::pin(async move { present(client.pod_sandbox_status(request).await?.into_inner().status, "sandbox status") })
+        Box::pin(async move {
+            present(client.pod_sandbox_status(request).await?.into_inner().status, "sandbox status")
+        })
     }
 
     fn list_pod_sandboxes(&self, filter: Option<PodSandboxFilter>) -> CriFuture<'_, Vec<PodSandbox>> {
-        call!(self, runtime.list_pod_sandbox, ListPodSandboxRequest { filter }, |r: ListPodSandboxResponse| r.items)
+        call!(
+            self,
+            runtime.list_pod_sandbox,
+            ListPodSandboxRequest { filter },
+            |r: ListPodSandboxResponse| r.items
+        )
     }
 
     fn create_container(
@@ -149,14 +162,17 @@ impl RuntimeService for CriClient {
     }
 
     fn list_containers(&self, filter: Option<ContainerFilter>) -> CriFuture<'_, Vec<Container>> {
-        call!(self, runtime.list_containers, ListContainersRequest { filter }, |r: ListContainersResponse| r.containers)
+        call!(self, runtime.list_containers, ListContainersRequest { filter }, |r: ListContainersResponse| r
+            .containers)
     }
 
     fn container_status(&self, id: &str) -> CriFuture<'_, ContainerStatus> {
-        let request =
-            self.request(ContainerStatusRequest { container_id: id.to_owned(), verbose: false }, Duration::ZERO);
+        let request = self
+            .request(ContainerStatusRequest { container_id: id.to_owned(), verbose: false }, Duration::ZERO);
         let mut client = self.runtime.clone();
-        Box::pin(async move { present(client.container_status(request).await?.into_inner().status, "container status") })
+        Box::pin(async move {
+            present(client.container_status(request).await?.into_inner().status, "container status")
+        })
     }
 
     fn update_container_resources(&self, request: UpdateContainerResourcesRequest) -> CriFuture<'_, ()> {
@@ -168,7 +184,7 @@ impl RuntimeService for CriClient {
     }
 
     fn exec_sync(&self, id: &str, cmd: Vec<String>, timeout: Duration) -> CriFuture<'_, ExecSyncResponse> {
-        let seconds = i64::try_from(timeout.as_secs_f64().ceil() as u64).unwrap_or(i64::MAX);
+        let seconds = i64::try_from(timeout.as_millis().div_ceil(1000)).unwrap_or(i64::MAX);
         let message = ExecSyncRequest { container_id: id.to_owned(), cmd, timeout: seconds };
         let mut client = self.runtime.clone();
         // Without a timeout of its own an exec may run for ever, so neither may the call end it.
@@ -189,12 +205,18 @@ impl RuntimeService for CriClient {
         call!(self, runtime.port_forward, request, |r: PortForwardResponse| r.url)
     }
 
-    fn list_container_stats(&self, filter: Option<ContainerStatsFilter>) -> CriFuture<'_, Vec<ContainerStats>> {
+    fn list_container_stats(
+        &self,
+        filter: Option<ContainerStatsFilter>,
+    ) -> CriFuture<'_, Vec<ContainerStats>> {
         let message = ListContainerStatsRequest { filter };
         call!(self, runtime.list_container_stats, message, |r: ListContainerStatsResponse| r.stats)
     }
 
-    fn list_pod_sandbox_stats(&self, filter: Option<PodSandboxStatsFilter>) -> CriFuture<'_, Vec<PodSandboxStats>> {
+    fn list_pod_sandbox_stats(
+        &self,
+        filter: Option<PodSandboxStatsFilter>,
+    ) -> CriFuture<'_, Vec<PodSandboxStats>> {
         let message = ListPodSandboxStatsRequest { filter };
         call!(self, runtime.list_pod_sandbox_stats, message, |r: ListPodSandboxStatsResponse| r.stats)
     }

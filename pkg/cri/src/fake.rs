@@ -25,6 +25,14 @@ struct State {
     clock: i64,
 }
 
+impl State {
+    /// Moves the clock on: real time, never twice the same.
+    fn tick(&mut self) {
+        let now = i64::try_from(copepod_sys::clock::now().as_nanosecond()).unwrap_or(i64::MAX);
+        self.clock = now.max(self.clock + 1);
+    }
+}
+
 /// The fake.
 #[derive(Debug)]
 pub struct FakeRuntime {
@@ -41,7 +49,8 @@ impl Default for FakeRuntime {
 impl FakeRuntime {
     /// Adds an image that needs no pull.
     pub fn add_image(&self, name: &str) {
-        let image = Image { id: format!("sha256:{name}"), repo_tags: vec![name.to_owned()], ..Image::default() };
+        let image =
+            Image { id: format!("sha256:{name}"), repo_tags: vec![name.to_owned()], ..Image::default() };
         self.state.lock().images.insert(name.to_owned(), image);
     }
 
@@ -60,10 +69,11 @@ impl FakeRuntime {
     /// Ends the running container called `name`.
     pub fn exit(&self, name: &str, code: i32) {
         let mut state = self.state.lock();
-        state.clock += 1;
+        state.tick();
         let now = state.clock;
         let found = state.containers.values_mut().map(|(_, c)| c).find(|c| {
-            c.metadata.as_ref().is_some_and(|m| m.name == name) && c.state() == ContainerState::ContainerRunning
+            c.metadata.as_ref().is_some_and(|m| m.name == name)
+                && c.state() == ContainerState::ContainerRunning
         });
         let Some(container) = found else { return };
         finish(container, code, now);
@@ -75,7 +85,7 @@ impl FakeRuntime {
     /// Notes a call; fails when it was told to.
     fn enter(&self, method: &'static str, what: &str) -> Result<(), CriError> {
         let mut state = self.state.lock();
-        state.clock += 1;
+        state.tick();
         state.calls.push(format!("{method} {what}").trim_end().to_owned());
         match state.failures.iter().position(|(m, _)| *m == method) {
             Some(at) => Err(state.failures.remove(at).map(|f| f.1).unwrap_or_else(|| missing(method))),
@@ -97,7 +107,11 @@ impl FakeRuntime {
         drop(self.events.send(event));
     }
 
-    fn set_container(&self, id: &str, change: impl FnOnce(&mut ContainerStatus, i64)) -> Result<(), CriError> {
+    fn set_container(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut ContainerStatus, i64),
+    ) -> Result<(), CriError> {
         let mut state = self.state.lock();
         let now = state.clock;
         let (_, container) = state.containers.get_mut(id).ok_or_else(|| missing(id))?;
@@ -126,7 +140,10 @@ fn finish(container: &mut ContainerStatus, code: i32, now: i64) {
     container.reason = if code == 0 { "Completed" } else { "Error" }.to_owned();
 }
 
-fn selected(labels: &std::collections::HashMap<String, String>, wanted: &std::collections::HashMap<String, String>) -> bool {
+fn selected(
+    labels: &std::collections::HashMap<String, String>,
+    wanted: &std::collections::HashMap<String, String>,
+) -> bool {
     wanted.iter().all(|(k, v)| labels.get(k) == Some(v))
 }
 
@@ -140,9 +157,12 @@ impl RuntimeService for FakeRuntime {
     }
 
     fn status(&self, _verbose: bool) -> CriFuture<'_, StatusResponse> {
-        let condition = |kind: &str| RuntimeCondition { r#type: kind.to_owned(), status: true, ..Default::default() };
+        let condition =
+            |kind: &str| RuntimeCondition { r#type: kind.to_owned(), status: true, ..Default::default() };
         let status = RuntimeStatus { conditions: vec![condition("RuntimeReady"), condition("NetworkReady")] };
-        ready(self.enter("status", "").map(|()| StatusResponse { status: Some(status), ..Default::default() }))
+        ready(
+            self.enter("status", "").map(|()| StatusResponse { status: Some(status), ..Default::default() }),
+        )
     }
 
     fn run_pod_sandbox(&self, config: PodSandboxConfig, runtime_handler: String) -> CriFuture<'_, String> {
@@ -311,11 +331,17 @@ impl RuntimeService for FakeRuntime {
         unsupported("PortForward")
     }
 
-    fn list_container_stats(&self, _filter: Option<ContainerStatsFilter>) -> CriFuture<'_, Vec<ContainerStats>> {
+    fn list_container_stats(
+        &self,
+        _filter: Option<ContainerStatsFilter>,
+    ) -> CriFuture<'_, Vec<ContainerStats>> {
         ready(Ok(Vec::new()))
     }
 
-    fn list_pod_sandbox_stats(&self, _filter: Option<PodSandboxStatsFilter>) -> CriFuture<'_, Vec<PodSandboxStats>> {
+    fn list_pod_sandbox_stats(
+        &self,
+        _filter: Option<PodSandboxStatsFilter>,
+    ) -> CriFuture<'_, Vec<PodSandboxStats>> {
         ready(Ok(Vec::new()))
     }
 

@@ -61,9 +61,15 @@ pub trait RuntimeService: Send + Sync + 'static {
     /// Prepares a port-forward; returns the URL.
     fn port_forward(&self, request: PortForwardRequest) -> CriFuture<'_, String>;
     /// Usage of containers that match `filter`.
-    fn list_container_stats(&self, filter: Option<ContainerStatsFilter>) -> CriFuture<'_, Vec<ContainerStats>>;
+    fn list_container_stats(
+        &self,
+        filter: Option<ContainerStatsFilter>,
+    ) -> CriFuture<'_, Vec<ContainerStats>>;
     /// Usage of sandboxes that match `filter`.
-    fn list_pod_sandbox_stats(&self, filter: Option<PodSandboxStatsFilter>) -> CriFuture<'_, Vec<PodSandboxStats>>;
+    fn list_pod_sandbox_stats(
+        &self,
+        filter: Option<PodSandboxStatsFilter>,
+    ) -> CriFuture<'_, Vec<PodSandboxStats>>;
     /// Tells the runtime the node's pod range.
     fn update_runtime_config(&self, pod_cidr: String) -> CriFuture<'_, ()>;
     /// The runtime's own configuration (its cgroup driver).

@@ -22,13 +22,50 @@ pub struct NodeFacts {
     pub taints: Vec<(String, String, String)>,
 }
 
+/// Sysctls that touch nothing but their own pod.
+const SAFE_SYSCTLS: &[&str] = &[
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+];
+
 /// The rules.
 #[derive(Debug, Default)]
 pub struct Admission {
     facts: RwLock<NodeFacts>,
+    allowed_sysctls: Vec<String>,
 }
 
 impl Admission {
+    /// Rules that allow these sysctls (names, or `prefix.*`) beside the safe ones.
+    #[must_use]
+    pub fn new(allowed_sysctls: Vec<String>) -> Self {
+        Self { allowed_sysctls, ..Self::default() }
+    }
+
+    fn refuse_sysctls(&self, pod: &Pod) -> Option<(&'static str, String)> {
+        let context = pod.spec().security_context.as_ref()?;
+        let allowed = |name: &str| {
+            SAFE_SYSCTLS.contains(&name)
+                || self.allowed_sysctls.iter().any(|a| match a.strip_suffix('*') {
+                    Some(prefix) => name.starts_with(prefix),
+                    None => a == name,
+                })
+        };
+        let names = context.sysctls.iter().flatten().map(|s| s.name.replace('/', "."));
+        let bad = names.into_iter().find(|name| !allowed(name))?;
+        Some(("SysctlForbidden", format!("forbidden sysctl: {bad:?} not allowlisted")))
+    }
+
     /// Takes over what the node is now.
     pub fn set_facts(&self, facts: NodeFacts) {
         *self.facts.write() = facts;
@@ -37,13 +74,18 @@ impl Admission {
     /// Why `pod` is refused beside `others`: reason and message of its Failed status.
     #[must_use]
     pub fn refuse(&self, pod: &Pod, others: &[PodRef]) -> Option<(&'static str, String)> {
+        if let Some(refusal) = self.refuse_sysctls(pod) {
+            return Some(refusal);
+        }
         let facts = self.facts.read();
         if facts.allocatable.is_empty() {
             // Nothing is known yet: the scheduler's word counts.
             return None;
         }
-        let living: Vec<_> =
-            others.iter().filter(|p| p.uid() != pod.uid() && !is_terminal(p.phase()) && !p.is_deleted()).collect();
+        let living: Vec<_> = others
+            .iter()
+            .filter(|p| p.uid() != pod.uid() && !is_terminal(p.phase()) && !p.is_deleted())
+            .collect();
         refuse_resources(&facts, pod, &living)
             .or_else(|| refuse_selector(&facts, pod))
             .or_else(|| refuse_ports(pod, &living))
@@ -91,13 +133,17 @@ fn refuse_selector(facts: &NodeFacts, pod: &Pod) -> Option<(&'static str, String
         .map(|s| &s.node_selector_terms);
     let affinity = terms.is_none_or(|terms| {
         terms.iter().any(|term| {
-            term.match_expressions
-                .iter()
-                .flatten()
-                .all(|e| expression(facts.labels.get(&e.key), &e.operator, e.values.as_deref().unwrap_or_default()))
+            term.match_expressions.iter().flatten().all(|e| {
+                expression(facts.labels.get(&e.key), &e.operator, e.values.as_deref().unwrap_or_default())
+            })
         })
     });
-    (!(selector && affinity)).then(|| ("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector".to_owned()))
+    (!(selector && affinity)).then(|| {
+        (
+            "NodeAffinity",
+            "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector".to_owned(),
+        )
+    })
 }
 
 fn expression(value: Option<&String>, operator: &str, values: &[String]) -> bool {
@@ -123,7 +169,8 @@ fn host_ports(pod: &Pod) -> Vec<(String, String, i32)> {
         .flat_map(|c| c.ports.iter().flatten())
         .filter_map(|p| {
             let port = p.host_port.filter(|p| *p > 0)?;
-            let address = p.host_ip.clone().filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".to_owned());
+            let address =
+                p.host_ip.clone().filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".to_owned());
             Some((address, p.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), port))
         })
         .collect()
@@ -138,15 +185,26 @@ fn refuse_ports(pod: &Pod, others: &[&PodRef]) -> Option<(&'static str, String)>
         })
     });
     clash.then(|| {
-        ("NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports".to_owned())
+        (
+            "NodePorts",
+            "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+                .to_owned(),
+        )
     })
 }
 
 fn refuse_taints(facts: &NodeFacts, pod: &Pod) -> Option<(&'static str, String)> {
     let tolerations = pod.spec().tolerations.as_deref().unwrap_or_default();
-    let bad = facts.taints.iter().filter(|t| t.2 == "NoExecute").find(|t| !tolerations.iter().any(|o| tolerates(o, t)));
+    let bad = facts
+        .taints
+        .iter()
+        .filter(|t| t.2 == "NoExecute")
+        .find(|t| !tolerations.iter().any(|o| tolerates(o, t)));
     bad.map(|(key, value, _)| {
-        ("TaintToleration", format!("Predicate TaintToleration failed: node(s) had untolerated taint {{{key}: {value}}}"))
+        (
+            "TaintToleration",
+            format!("Predicate TaintToleration failed: node(s) had untolerated taint {{{key}: {value}}}"),
+        )
     })
 }
 
@@ -160,8 +218,12 @@ fn tolerates(toleration: &Toleration, (key, value, effect): &(String, String, St
 
 fn refuse_os(pod: &Pod) -> Option<(&'static str, String)> {
     let os = pod.spec().os.as_ref()?;
-    (os.name != "linux")
-        .then(|| ("PodOSNotSupported", format!("Failed to admit pod as the OS field doesn't match node OS: {}", os.name)))
+    (os.name != "linux").then(|| {
+        (
+            "PodOSNotSupported",
+            format!("Failed to admit pod as the OS field doesn't match node OS: {}", os.name),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -171,7 +233,10 @@ mod tests {
     use super::*;
 
     fn pod(uid: &str, spec: serde_json::Value) -> PodRef {
-        Arc::new(serde_json::from_value(serde_json::json!({"metadata": {"name": uid, "uid": uid}, "spec": spec})).unwrap())
+        Arc::new(
+            serde_json::from_value(serde_json::json!({"metadata": {"name": uid, "uid": uid}, "spec": spec}))
+                .unwrap(),
+        )
     }
 
     fn admission() -> Admission {
@@ -200,13 +265,25 @@ mod tests {
         let cpu = |amount: &str| serde_json::json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": amount}}}]});
         let a = admission();
         let one = [pod("o", web(port.clone()))];
-        let reason = |spec: serde_json::Value, others: &[PodRef]| a.refuse(&pod("p", spec), others).map(|r| r.0);
+        let reason =
+            |spec: serde_json::Value, others: &[PodRef]| a.refuse(&pod("p", spec), others).map(|r| r.0);
         assert_eq!(reason(web(serde_json::json!({})), &one), None);
         assert_eq!(reason(web(port), &one), Some("NodePorts"));
         assert_eq!(reason(web(cpu("2")), &one), Some("OutOfcpu"));
-        assert_eq!(reason(web(serde_json::json!({"nodeSelector": {"disk": "hdd"}})), &one), Some("NodeAffinity"));
+        assert_eq!(
+            reason(web(serde_json::json!({"nodeSelector": {"disk": "hdd"}})), &one),
+            Some("NodeAffinity")
+        );
         assert_eq!(reason(serde_json::json!({"containers": []}), &one), Some("TaintToleration"));
-        assert_eq!(reason(web(serde_json::json!({"os": {"name": "windows"}})), &one), Some("PodOSNotSupported"));
+        assert_eq!(
+            reason(web(serde_json::json!({"os": {"name": "windows"}})), &one),
+            Some("PodOSNotSupported")
+        );
+        let sysctl = |name: &str| {
+            web(serde_json::json!({"securityContext": {"sysctls": [{"name": name, "value": "1"}]}}))
+        };
+        assert_eq!(reason(sysctl("kernel.msgmax"), &one), Some("SysctlForbidden"));
+        assert_eq!(reason(sysctl("kernel.shm_rmid_forced"), &one), None);
         let two = [pod("a", web(serde_json::json!({}))), pod("b", web(serde_json::json!({})))];
         assert_eq!(reason(web(serde_json::json!({})), &two), Some("OutOfpods"));
     }

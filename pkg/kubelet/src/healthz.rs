@@ -26,7 +26,11 @@ pub type Check = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 ///
 /// # Errors
 /// When the address cannot be bound.
-pub async fn serve(address: SocketAddr, check: Check, shutdown: CancellationToken) -> Result<(), KubeletError> {
+pub async fn serve(
+    address: SocketAddr,
+    check: Check,
+    shutdown: CancellationToken,
+) -> Result<(), KubeletError> {
     let listener = bind(address).await?;
     copepod_supervisor::spawn("healthz", async move {
         loop {

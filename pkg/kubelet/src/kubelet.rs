@@ -140,8 +140,13 @@ impl Kubelet {
     async fn sync_pod(&self, pod: PodRef) -> (bool, Duration) {
         let Some(state) = self.fetch(pod.uid()).await else { return (false, RETRY) };
         if let Some(refusal) = self.refusal(&pod, &state) {
-            let status =
-                failed_status(&pod, self.statuses.get(pod.uid()).as_ref(), refusal.0, &refusal.1, copepod_sys::clock::now());
+            let status = failed_status(
+                &pod,
+                self.statuses.get(pod.uid()).as_ref(),
+                refusal.0,
+                &refusal.1,
+                copepod_sys::clock::now(),
+            );
             self.events.pod_event(&pod, None, EventKind::Warning, refusal.0, &refusal.1);
             self.statuses.set(&pod, status);
             return (true, RETRY);
@@ -154,7 +159,9 @@ impl Kubelet {
             return (true, RETRY);
         }
         if let Some(mirrors) = &self.mirrors {
-            mirrors.ensure(&pod).await;
+            if mirrors.ensure(&pod).await {
+                self.statuses.rewrite(pod.uid());
+            }
         }
         if let Err((reason, text)) = self.prepare(&pod).await {
             self.events.pod_event(&pod, None, EventKind::Warning, reason, &text);
@@ -193,7 +200,8 @@ impl Kubelet {
         if pod.is_static() || !state.containers.is_empty() {
             return self.past_deadline(pod);
         }
-        let others: Vec<PodRef> = self.workers.get().into_iter().flat_map(|w| w.views()).map(|v| v.pod).collect();
+        let others: Vec<PodRef> =
+            self.workers.get().into_iter().flat_map(|w| w.views()).map(|v| v.pod).collect();
         self.admission.refuse(pod, &others).or_else(|| self.past_deadline(pod))
     }
 
@@ -202,8 +210,9 @@ impl Kubelet {
         let limit = pod.spec().active_deadline_seconds?;
         let started = self.statuses.get(pod.uid()).and_then(|s| s.start_time)?;
         let age = copepod_sys::clock::now().duration_since(started.0).as_secs();
-        (age >= limit)
-            .then(|| ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline".to_owned()))
+        (age >= limit).then(|| {
+            ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline".to_owned())
+        })
     }
 
     /// What is left of activeDeadlineSeconds.

@@ -42,6 +42,12 @@ impl Mirrors {
         self.known.read().get(&format!("{name}_{namespace}")).map(|m| m.uid.clone())
     }
 
+    /// Mirrors whose deletion was asked for, by full name: they are to be replaced.
+    #[must_use]
+    pub fn doomed(&self) -> Vec<String> {
+        self.known.read().iter().filter(|(_, m)| m.deleted).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Takes over the mirrors among the API's pods; names of those that are new.
     pub fn observe(&self, pods: &[PodRef]) -> Vec<String> {
         let now: HashMap<String, Mirror> = pods
@@ -65,23 +71,24 @@ impl Mirrors {
         self.known.read().keys().cloned().collect()
     }
 
-    /// Makes the mirror of a static pod fit it: created when missing, replaced when stale.
-    pub async fn ensure(&self, pod: &Pod) {
-        if !pod.is_static() || pod.annotation(CONFIG_SOURCE) != Some("file") {
-            return;
+    /// Makes the mirror of a static pod fit it: created when missing, replaced when stale. True when a new one was
+    /// made.
+    pub async fn ensure(&self, pod: &Pod) -> bool {
+        if pod.annotation(CONFIG_SOURCE) != Some("file") {
+            return false;
         }
         let hash = pod.annotation(CONFIG_HASH).unwrap_or_default();
         let known = self.known.read().get(&pod.full_name()).cloned();
         match known {
-            Some(mirror) if mirror.hash == hash && !mirror.deleted => return,
+            Some(mirror) if mirror.hash == hash && !mirror.deleted => return false,
             Some(mirror) => {
                 if !self.delete(pod, &mirror.uid).await {
-                    return;
+                    return false;
                 }
             }
             None => {}
         }
-        let Some(owner) = self.owner().await else { return };
+        let Some(owner) = self.owner().await else { return false };
         let object = render_mirror(pod, hash, &self.node, owner);
         match self.client.create::<Value>(&PODS.collection(pod.namespace()), &object).await {
             Ok(created) => {
@@ -89,10 +96,12 @@ impl Mirrors {
                 let mirror = Mirror { uid, hash: hash.to_owned(), deleted: false };
                 self.known.write().insert(pod.full_name(), mirror);
                 tracing::info!(pod = pod.full_name(), "mirror pod created");
+                true
             }
-            Err(error) if error.is_already_exists() => {}
+            Err(error) if error.is_already_exists() => false,
             Err(error) => {
                 tracing::debug!(pod = pod.full_name(), error = %copepod_client::chain(&error), "mirror pod not created");
+                false
             }
         }
     }
@@ -178,7 +187,8 @@ mod tests {
             "spec": {"containers": []}
         }))
         .unwrap();
-        let mirror = render_mirror(&pod, "h", "n", OwnerReference { name: "n".to_owned(), ..Default::default() });
+        let mirror =
+            render_mirror(&pod, "h", "n", OwnerReference { name: "n".to_owned(), ..Default::default() });
         assert!(mirror.is_mirror() && mirror.metadata.uid.is_none());
         assert_eq!(mirror.annotation(CONFIG_MIRROR), Some("h"));
         assert_eq!(mirror.metadata.owner_references.unwrap()[0].name, "n");

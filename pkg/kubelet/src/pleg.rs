@@ -95,7 +95,8 @@ async fn relist(runtime: Arc<dyn RuntimeService>, sink: PlegSink) {
 }
 
 async fn snapshot(runtime: &dyn RuntimeService) -> Result<Snapshot, CriError> {
-    let (sandboxes, containers) = futures::try_join!(runtime.list_pod_sandboxes(None), runtime.list_containers(None))?;
+    let (sandboxes, containers) =
+        futures::try_join!(runtime.list_pod_sandboxes(None), runtime.list_containers(None))?;
     let uid = |map: &HashMap<String, String>| map.get(labels::POD_UID).cloned();
     let mut all = Snapshot::new();
     for sandbox in sandboxes {

@@ -11,6 +11,8 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 /// Annotation that names where a pod came from (`file`, `api`).
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+/// The source of pods that only the runtime still knows.
+pub const ORPHAN: &str = "orphan";
 /// Annotation with the hash of a static pod's manifest.
 pub const CONFIG_HASH: &str = "kubernetes.io/config.hash";
 /// Annotation with the time a source first gave the pod.
@@ -215,9 +217,7 @@ pub fn restarts_after_exit(pod: &Pod, container: &Container, exit_code: i32) -> 
 
 /// An ephemeral container in the shape of an ordinary one.
 #[must_use]
-pub fn ephemeral_as_container(
-    ephemeral: &k8s_openapi::api::core::v1::EphemeralContainer,
-) -> Container {
+pub fn ephemeral_as_container(ephemeral: &k8s_openapi::api::core::v1::EphemeralContainer) -> Container {
     let e = ephemeral.clone();
     Container {
         args: e.args,
@@ -245,12 +245,9 @@ pub fn ephemeral_as_container(
 #[must_use]
 pub fn find_container(pod: &Pod, name: &str) -> Option<Container> {
     let spec = pod.spec();
-    spec.containers
-        .iter()
-        .chain(pod.init_containers())
-        .find(|c| c.name == name)
-        .cloned()
-        .or_else(|| spec.ephemeral_containers.iter().flatten().find(|e| e.name == name).map(ephemeral_as_container))
+    spec.containers.iter().chain(pod.init_containers()).find(|c| c.name == name).cloned().or_else(|| {
+        spec.ephemeral_containers.iter().flatten().find(|e| e.name == name).map(ephemeral_as_container)
+    })
 }
 
 /// A quantity of a resource map; `None` when absent or unreadable (the API refused those).

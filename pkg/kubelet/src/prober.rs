@@ -163,8 +163,10 @@ impl Prober {
 /// new kubelet goes on from there instead of taking it out of service.
 fn was(pod: &Pod, container_id: &str, kind: ProbeKind) -> bool {
     let Some(status) = &pod.status else { return false };
-    let all = status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten());
-    let same = |id: &Option<String>| id.as_deref().is_some_and(|id| id.ends_with(&format!("://{container_id}")));
+    let all =
+        status.container_statuses.iter().flatten().chain(status.init_container_statuses.iter().flatten());
+    let same =
+        |id: &Option<String>| id.as_deref().is_some_and(|id| id.ends_with(&format!("://{container_id}")));
     all.filter(|s| same(&s.container_id)).any(|s| match kind {
         ProbeKind::Readiness => s.ready,
         ProbeKind::Startup => s.started == Some(true),

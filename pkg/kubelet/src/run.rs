@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Admission;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::error::KubeletError;
@@ -48,6 +49,11 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Kube
         return Err(KubeletError::Config(problems));
     }
     make_directories(&config)?;
+    if let Some(adjust) = config.oom_score_adj
+        && let Err(error) = std::fs::write("/proc/self/oom_score_adj", adjust.to_string())
+    {
+        tracing::info!(adjust, %error, "own oom_score_adj stays as it is");
+    }
     let config = Arc::new(config);
     let client = api_client(&config)?;
     let machine = Machine::detect();
@@ -89,7 +95,8 @@ fn make_directories(config: &Config) -> Result<(), KubeletError> {
 fn api_client(config: &Config) -> Result<Option<Client>, KubeletError> {
     let Some(path) = &config.kubeconfig else { return Ok(None) };
     let failed = |error: copepod_client::ClientError| KubeletError::Client(copepod_client::chain(&error));
-    let settings = ClientConfig::from_kubeconfig(path).map_err(failed)?.user_agent("kubelet/v1.37.2 (copepod)");
+    let settings =
+        ClientConfig::from_kubeconfig(path).map_err(failed)?.user_agent("kubelet/v1.37.2 (copepod)");
     Client::new(&settings).map(Some).map_err(failed)
 }
 
@@ -148,7 +155,7 @@ fn build(
         events,
         node,
         mirrors: client.map(|c| Arc::new(Mirrors::new(c.clone(), &config.node_name))),
-        admission: Default::default(),
+        admission: Admission::new(config.allowed_unsafe_sysctls.clone()),
     }))
 }
 
@@ -172,7 +179,10 @@ fn spawn_tasks(
     workers: &Arc<PodWorkers>,
     shutdown: &CancellationToken,
 ) {
-    copepod_supervisor::spawn("runtime state", kubelet.node.clone().run(kubelet.runtime.clone(), shutdown.clone()));
+    copepod_supervisor::spawn(
+        "runtime state",
+        kubelet.node.clone().run(kubelet.runtime.clone(), shutdown.clone()),
+    );
     let woken = workers.clone();
     let sink = Arc::new(move |event| match event {
         PlegEvent::Pod(uid) => {
@@ -195,7 +205,10 @@ fn spawn_tasks(
     let Some(client) = client else { return };
     let mirrors = kubelet.mirrors.clone();
     let lookup = Arc::new(move |namespace: &str, name: &str| mirrors.as_ref()?.uid(namespace, name));
-    copepod_supervisor::spawn("status", kubelet.statuses.clone().run(client.clone(), lookup, shutdown.clone()));
+    copepod_supervisor::spawn(
+        "status",
+        kubelet.statuses.clone().run(client.clone(), lookup, shutdown.clone()),
+    );
     let agent = NodeAgent::new(NodeAgentParts {
         config: config.clone(),
         machine: machine.clone(),

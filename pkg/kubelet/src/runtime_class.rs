@@ -38,7 +38,9 @@ impl RuntimeClasses {
         };
         match client.get::<ClassView>(&RUNTIME_CLASSES.object("", name)).await {
             Ok(class) => Ok(class.handler),
-            Err(error) if error.not_found() => Err(SetupError::Retry(format!("RuntimeClass {name:?} not found"))),
+            Err(error) if error.not_found() => {
+                Err(SetupError::Retry(format!("RuntimeClass {name:?} not found")))
+            }
             Err(error) => Err(SetupError::Retry(copepod_client::chain(&error))),
         }
     }

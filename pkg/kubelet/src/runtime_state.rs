@@ -85,7 +85,9 @@ impl RuntimeState {
     pub fn loop_problem(&self) -> Result<(), String> {
         let inner = self.inner.read();
         match inner.last_answer {
-            Some(at) if at.elapsed() > LOST => Err(format!("container runtime is down for {}s", at.elapsed().as_secs())),
+            Some(at) if at.elapsed() > LOST => {
+                Err(format!("container runtime is down for {}s", at.elapsed().as_secs()))
+            }
             _ => Ok(()),
         }
     }
@@ -108,7 +110,8 @@ impl RuntimeState {
     }
 
     async fn refresh(&self, runtime: &dyn RuntimeService) -> bool {
-        let version = if self.inner.read().runtime_version.is_empty() { runtime.version().await.ok() } else { None };
+        let version =
+            if self.inner.read().runtime_version.is_empty() { runtime.version().await.ok() } else { None };
         let answer = runtime.status(false).await;
         let mut inner = self.inner.write();
         let before = (inner.runtime_problem.clone(), inner.network_problem.clone());
@@ -122,7 +125,9 @@ impl RuntimeState {
                 let conditions = answer.status.map(|s| s.conditions).unwrap_or_default();
                 let problem = |kind: &str, label: &str| match conditions.iter().find(|c| c.r#type == kind) {
                     Some(c) if c.status => None,
-                    Some(c) => Some(format!("{label}: {kind}=false reason:{} message:{}", c.reason, c.message)),
+                    Some(c) => {
+                        Some(format!("{label}: {kind}=false reason:{} message:{}", c.reason, c.message))
+                    }
                     None => Some(format!("{label}: {kind} is not reported")),
                 };
                 inner.runtime_problem = problem("RuntimeReady", "container runtime not ready");
@@ -137,7 +142,11 @@ impl RuntimeState {
         let well = after.0.is_none() && after.1.is_none();
         drop(inner);
         if before != after {
-            tracing::info!(runtime = after.0.as_deref().unwrap_or("ready"), network = after.1.as_deref().unwrap_or("ready"), "runtime status");
+            tracing::info!(
+                runtime = after.0.as_deref().unwrap_or("ready"),
+                network = after.1.as_deref().unwrap_or("ready"),
+                "runtime status"
+            );
             self.changed.send_replace(());
         }
         well

@@ -81,7 +81,9 @@ fn started_in_sandbox(input: &StatusInput<'_>) -> bool {
     let Some(sandbox) = input.state.sandboxes.first() else { return false };
     input.pod.spec().containers.iter().any(|main| {
         input.state.containers.iter().any(|c| {
-            c.name == main.name && c.sandbox_id == sandbox.id && c.state != copepod_cri::v1::ContainerState::ContainerCreated
+            c.name == main.name
+                && c.sandbox_id == sandbox.id
+                && c.state != copepod_cri::v1::ContainerState::ContainerCreated
         })
     })
 }
@@ -108,7 +110,13 @@ fn addresses(input: &StatusInput<'_>, old: &PodStatus, status: &mut PodStatus) {
 
 /// The status of a pod the node refuses or evicts.
 #[must_use]
-pub fn failed_status(pod: &Pod, previous: Option<&PodStatus>, reason: &str, message: &str, now: Timestamp) -> PodStatus {
+pub fn failed_status(
+    pod: &Pod,
+    previous: Option<&PodStatus>,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) -> PodStatus {
     let mut status = previous.cloned().or_else(|| pod.status.clone()).unwrap_or_default();
     status.phase = Some("Failed".to_owned());
     status.reason = Some(reason.to_owned());
@@ -123,7 +131,8 @@ pub fn failed_status(pod: &Pod, previous: Option<&PodStatus>, reason: &str, mess
 #[must_use]
 pub fn finished_status(pod: &Pod, mut status: PodStatus) -> PodStatus {
     let initialized = containers::any_main_started(pod, &status);
-    let sidecars: Vec<_> = pod.init_containers().iter().filter(|c| is_sidecar(c)).map(|c| c.name.clone()).collect();
+    let sidecars: Vec<_> =
+        pod.init_containers().iter().filter(|c| is_sidecar(c)).map(|c| c.name.clone()).collect();
     for container in status.container_statuses.iter_mut().flatten() {
         if initialized {
             containers::force_terminated(container);
@@ -138,11 +147,10 @@ pub fn finished_status(pod: &Pod, mut status: PodStatus) -> PodStatus {
     }
     let phase = status.phase.clone().unwrap_or_default();
     if !phase::is_terminal(&phase) && !pod.is_static() {
-        let failed = status
-            .container_statuses
-            .iter()
-            .flatten()
-            .any(|c| c.state.as_ref().and_then(|s| s.terminated.as_ref()).is_none_or(|t| t.exit_code != 0));
+        let failed =
+            status.container_statuses.iter().flatten().any(|c| {
+                c.state.as_ref().and_then(|s| s.terminated.as_ref()).is_none_or(|t| t.exit_code != 0)
+            });
         status.phase = Some(if failed { "Failed" } else { "Succeeded" }.to_owned());
     }
     status

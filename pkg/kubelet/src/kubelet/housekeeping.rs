@@ -9,8 +9,8 @@ use copepod_cri::v1 as cri;
 use tokio_util::sync::CancellationToken;
 
 use super::Kubelet;
-use crate::pod::PodExt;
 use crate::pod::resources::{Qos, pod_request};
+use crate::pod::{CONFIG_SOURCE, ORPHAN, PodExt};
 use crate::runtime::{cgroup, kill, view};
 
 /// Between two rounds.
@@ -21,6 +21,7 @@ impl Kubelet {
     pub async fn keep_house(self: Arc<Self>, shutdown: CancellationToken) {
         loop {
             self.stop_orphans().await;
+            self.delete_orphaned_mirrors().await;
             self.remove_stale_dirs();
             self.share_cpu();
             self.rotate_logs().await;
@@ -50,8 +51,20 @@ impl Kubelet {
             tracing::info!(uid, pod = state.name, "pod is in no source any more; stopping it");
             let mut pod = kill::restore_pod(&state);
             let notes = pod.metadata.annotations.get_or_insert_with(Default::default);
-            notes.insert(crate::pod::CONFIG_SOURCE.to_owned(), "orphan".to_owned());
+            notes.insert(CONFIG_SOURCE.to_owned(), ORPHAN.to_owned());
             workers.remove_orphan(Arc::new(pod));
+        }
+    }
+
+    /// Deletes mirrors whose manifest went while we were away.
+    async fn delete_orphaned_mirrors(&self) {
+        let (Some(mirrors), Some(workers)) = (&self.mirrors, self.workers.get()) else { return };
+        let own: HashSet<_> =
+            workers.views().iter().filter(|v| v.pod.is_static()).map(|v| v.pod.full_name()).collect();
+        for full_name in mirrors.names() {
+            if let (false, Some((name, namespace))) = (own.contains(&full_name), full_name.rsplit_once('_')) {
+                mirrors.remove_named(namespace, name).await;
+            }
         }
     }
 
@@ -67,7 +80,9 @@ impl Kubelet {
                 continue;
             }
             match std::fs::remove_dir_all(&path) {
-                Ok(()) => tracing::info!(path = %path.display(), "removed the directory of a pod that is gone"),
+                Ok(()) => {
+                    tracing::info!(path = %path.display(), "removed the directory of a pod that is gone")
+                }
                 Err(error) => tracing::warn!(path = %path.display(), %error, "stale pod directory"),
             }
         }

@@ -85,7 +85,8 @@ impl Kubelet {
             }
         }
         let usage = self.images.image_fs_info().await?;
-        let mount = usage.image_filesystems.first().and_then(|f| f.fs_id.as_ref()).map(|id| id.mountpoint.clone());
+        let mount =
+            usage.image_filesystems.first().and_then(|f| f.fs_id.as_ref()).map(|id| id.mountpoint.clone());
         let mount = mount.unwrap_or_else(|| self.config.root_dir.display().to_string());
         let Ok((size, available, _, _)) = info::filesystem(Path::new(&mount)) else { return Ok(()) };
         let (high, low) = (self.config.image_gc_high_percent, self.config.image_gc_low_percent);
@@ -98,7 +99,9 @@ impl Kubelet {
             tracing::info!(image = id, "image removed");
         }
         if freed < needed {
-            let text = format!("Failed to garbage collect required amount of images. Attempted to free {needed} bytes, but only found {freed} bytes eligible to free.");
+            let text = format!(
+                "Failed to garbage collect required amount of images. Attempted to free {needed} bytes, but only found {freed} bytes eligible to free."
+            );
             self.events.node_event(EventKind::Warning, "FreeDiskSpaceFailed", &text);
         }
         Ok(())
@@ -112,9 +115,19 @@ mod tests {
     #[tokio::test]
     async fn oldest_unused_go_first_and_pinned_stay() {
         let now = Instant::now();
-        let image = |id: &str, pinned| cri::Image { id: id.to_owned(), size: 10, pinned, ..Default::default() };
-        let images = [image("new", false), image("old", false), image("pinned", true), image("used", false), image("young", false)];
-        let at = |first: u64, used: u64| Seen { first: now - Duration::from_secs(first), used: now - Duration::from_secs(used) };
+        let image =
+            |id: &str, pinned| cri::Image { id: id.to_owned(), size: 10, pinned, ..Default::default() };
+        let images = [
+            image("new", false),
+            image("old", false),
+            image("pinned", true),
+            image("used", false),
+            image("young", false),
+        ];
+        let at = |first: u64, used: u64| Seen {
+            first: now - Duration::from_secs(first),
+            used: now - Duration::from_secs(used),
+        };
         let seen = HashMap::from([
             ("new".to_owned(), at(500, 100)),
             ("old".to_owned(), at(500, 400)),

@@ -73,9 +73,12 @@ impl Kubelet {
             }
         }
         let now = mirrors.names();
-        for name in lost.iter().filter(|n| !now.contains(n)) {
+        let gone = lost.into_iter().filter(|n| !now.contains(n));
+        for name in gone.chain(mirrors.doomed()) {
             // Somebody deleted a mirror: the next sync makes it anew.
-            if let (Some(view), Some(workers)) = (views.iter().find(|v| v.pod.full_name() == *name), self.workers.get()) {
+            if let (Some(view), Some(workers)) =
+                (views.iter().find(|v| v.pod.full_name() == name), self.workers.get())
+            {
                 workers.wake(view.pod.uid());
             }
         }

@@ -32,7 +32,12 @@ pub(super) async fn run(client: Client, node: String, duration: Duration, shutdo
     }
 }
 
-async fn renew(client: &Client, node: &str, duration: Duration, last: Option<Value>) -> Result<Value, ClientError> {
+async fn renew(
+    client: &Client,
+    node: &str,
+    duration: Duration,
+    last: Option<Value>,
+) -> Result<Value, ClientError> {
     let target = LEASES.object(NAMESPACE, node);
     let known = match last {
         Some(lease) => Some(lease),

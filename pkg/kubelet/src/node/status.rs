@@ -7,8 +7,8 @@ use copepod_api::Quantity;
 use copepod_cri::v1 as cri;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures, NodeStatus,
-    NodeSystemInfo,
+    ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
+    NodeStatus, NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Amount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -103,7 +103,11 @@ pub fn threshold_amount(text: &str, whole: Quantity) -> Option<Quantity> {
     match text.strip_suffix('%') {
         Some(percent) => {
             let percent: f64 = percent.trim().parse().ok()?;
-            #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share of bytes needs no more")]
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                reason = "a share of bytes needs no more"
+            )]
             let share = (whole.units() as f64 * percent / 100.0) as i64;
             Some(Quantity::from_bytes(share))
         }
@@ -148,7 +152,9 @@ pub fn render_node_status(input: &NodeInput<'_>, previous: Option<&NodeStatus>) 
         allocatable: Some(amounts(&allocatable(input.config, &capacity))),
         capacity: Some(amounts(&capacity)),
         conditions: Some(render_conditions(input, previous)),
-        daemon_endpoints: Some(NodeDaemonEndpoints { kubelet_endpoint: port.map(|port| DaemonEndpoint { port }) }),
+        daemon_endpoints: Some(NodeDaemonEndpoints {
+            kubelet_endpoint: port.map(|port| DaemonEndpoint { port }),
+        }),
         features: Some(NodeFeatures { supplemental_groups_policy: Some(true) }),
         images: Some(render_images(&input.images)),
         node_info: Some(NodeSystemInfo {
@@ -196,8 +202,11 @@ fn render_conditions(input: &NodeInput<'_>, previous: Option<&NodeStatus>) -> Ve
         .map(|(kind, on, when_true, when_false)| {
             let (reason, message) = if on { when_true } else { when_false };
             let status = if on { "True" } else { "False" };
-            let message =
-                if reason == "KubeletNotReady" { format!("[{}]", input.problems.join(", ")) } else { message.to_owned() };
+            let message = if reason == "KubeletNotReady" {
+                format!("[{}]", input.problems.join(", "))
+            } else {
+                message.to_owned()
+            };
             let message = unwrap_single(message, &input.problems);
             let old = previous.and_then(|p| p.conditions.as_ref()?.iter().find(|c| c.type_ == kind));
             let transition = old.filter(|c| c.status == status).and_then(|c| c.last_transition_time.clone());

@@ -1,7 +1,8 @@
 //! Defaults the API server would have set; static pods get them here.
 
 use k8s_openapi::api::core::v1::{
-    Container, HTTPGetAction, Pod, PodSecurityContext, PodSpec, Probe, ResourceRequirements, Toleration, Volume,
+    Container, HTTPGetAction, Pod, PodSecurityContext, PodSpec, Probe, ResourceRequirements, Toleration,
+    Volume,
 };
 
 /// Sets upstream's v1 defaults on a pod read from a manifest.
@@ -57,7 +58,8 @@ fn container_defaults(container: &mut Container, host_network: bool) {
             port.host_port = Some(port.container_port);
         }
     }
-    let probes = [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe];
+    let probes =
+        [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe];
     for probe in probes.into_iter().flatten() {
         probe_defaults(probe);
     }

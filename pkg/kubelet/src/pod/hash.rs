@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn image_changes_hash() {
-        let mut container = Container { name: "a".to_owned(), image: Some("x:1".to_owned()), ..Container::default() };
+        let mut container =
+            Container { name: "a".to_owned(), image: Some("x:1".to_owned()), ..Container::default() };
         let before = container_hash_text(&container);
         container.image = Some("x:2".to_owned());
         assert_ne!(before, container_hash_text(&container));

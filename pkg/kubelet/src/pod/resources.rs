@@ -156,7 +156,11 @@ pub fn pod_overhead(pod: &Pod, name: &str) -> Quantity {
 
 /// The cgroup limits of one container.
 #[must_use]
-pub fn container_limits(pod: &Pod, container: &Container, memory_capacity: i64) -> cri::LinuxContainerResources {
+pub fn container_limits(
+    pod: &Pod,
+    container: &Container,
+    memory_capacity: i64,
+) -> cri::LinuxContainerResources {
     let pod_level = pod.spec().resources.as_ref().and_then(|r| r.limits.as_ref());
     let cpu_limit = limit(container, "cpu").or_else(|| quantity(pod_level, "cpu"));
     let memory = limit(container, "memory").or_else(|| quantity(pod_level, "memory"));

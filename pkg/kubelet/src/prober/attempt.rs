@@ -39,7 +39,9 @@ pub(crate) fn resolve_port(port: &IntOrString, container: &Container) -> Result<
         Some(port) if port > 0 => Ok(port),
         _ => Err(match port {
             IntOrString::Int(n) => format!("invalid port number: {n}"),
-            IntOrString::String(name) => format!("couldn't find port: {name} in container {}", container.name),
+            IntOrString::String(name) => {
+                format!("couldn't find port: {name} in container {}", container.name)
+            }
         }),
     }
 }
@@ -75,13 +77,24 @@ async fn attempt_exec(task: &ProbeTask, command: Vec<String>, limit: Duration) -
 async fn attempt_network(task: &ProbeTask, probe: &Probe, limit: Duration) -> Result<Outcome, String> {
     let own_host = super::default_host(&task.pod, task.pod_ip.as_deref());
     let host = |given: Option<&String>| {
-        given.filter(|h| !h.is_empty()).cloned().or_else(|| own_host.clone()).ok_or("the pod has no address yet")
+        given
+            .filter(|h| !h.is_empty())
+            .cloned()
+            .or_else(|| own_host.clone())
+            .ok_or("the pod has no address yet")
     };
     if let Some(get) = &probe.http_get {
-        let target = HttpTarget::new(get, host(get.host.as_ref())?, resolve_port(&get.port, &task.container)?, "probe");
+        let target = HttpTarget::new(
+            get,
+            host(get.host.as_ref())?,
+            resolve_port(&get.port, &task.container)?,
+            "probe",
+        );
         return Ok(match http::get(&target, limit).await {
             Ok(answer) if (200..400).contains(&answer.status) => match answer.foreign_redirect {
-                Some(location) => Outcome::Warning(format!("Probe terminated redirects, Response body: {location}")),
+                Some(location) => {
+                    Outcome::Warning(format!("Probe terminated redirects, Response body: {location}"))
+                }
                 None => Outcome::Success,
             },
             Ok(answer) => Outcome::Failure(format!("HTTP probe failed with statuscode: {}", answer.status)),
@@ -155,7 +168,9 @@ async fn attempt_grpc(host: &str, port: u16, service: String, limit: Duration) -
             Outcome::Failure(format!("service unhealthy (responded with {word:?})"))
         }
         Ok(Err(text)) => Outcome::Failure(text),
-        Err(_) => Outcome::Failure(format!("timeout: health rpc did not complete within {}s", limit.as_secs())),
+        Err(_) => {
+            Outcome::Failure(format!("timeout: health rpc did not complete within {}s", limit.as_secs()))
+        }
     }
 }
 

@@ -149,18 +149,22 @@ where
     });
     let mut request = Request::get(target.path.as_str());
     for (name, value) in &target.headers {
-        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else { continue };
+        let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) else {
+            continue;
+        };
         request = request.header(name, value);
     }
     if !target.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case("host")) {
         request = request.header("Host", authority(&target.host, target.port));
     }
-    let request = request.header("Connection", "close").body(Empty::<Bytes>::new()).map_err(|e| e.to_string())?;
+    let request =
+        request.header("Connection", "close").body(Empty::<Bytes>::new()).map_err(|e| e.to_string())?;
     let response = sender.send_request(request).await.map_err(|e| e.to_string());
     let result = match response {
         Ok(response) => {
             let status = response.status().as_u16();
-            let location = response.headers().get("location").and_then(|l| l.to_str().ok()).map(str::to_owned);
+            let location =
+                response.headers().get("location").and_then(|l| l.to_str().ok()).map(str::to_owned);
             // A body that is too long or broken does not matter: the status is the answer.
             drop(Limited::new(response.into_body(), MAX_BODY).collect().await);
             Ok((status, location))
@@ -253,9 +257,16 @@ mod tests {
             "HTTP/1.1 200 ok\r\nContent-Length: 2\r\n\r\nok",
         ])
         .await;
-        assert_eq!(get(&target(port), limit).await.unwrap(), HttpAnswer { status: 200, foreign_redirect: None });
-        let port = serve(vec!["HTTP/1.1 302 go\r\nLocation: http://other/\r\nContent-Length: 0\r\n\r\n"]).await;
-        assert_eq!(get(&target(port), limit).await.unwrap().foreign_redirect.as_deref(), Some("http://other/"));
+        assert_eq!(
+            get(&target(port), limit).await.unwrap(),
+            HttpAnswer { status: 200, foreign_redirect: None }
+        );
+        let port =
+            serve(vec!["HTTP/1.1 302 go\r\nLocation: http://other/\r\nContent-Length: 0\r\n\r\n"]).await;
+        assert_eq!(
+            get(&target(port), limit).await.unwrap().foreign_redirect.as_deref(),
+            Some("http://other/")
+        );
     }
 
     #[tokio::test]

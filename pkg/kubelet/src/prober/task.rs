@@ -42,7 +42,12 @@ pub(super) struct Counter {
 
 impl Counter {
     /// Notes one outcome; the decided result once the run is long enough.
-    pub(super) fn note(&mut self, success: bool, success_threshold: i32, failure_threshold: i32) -> Option<ProbeResult> {
+    pub(super) fn note(
+        &mut self,
+        success: bool,
+        success_threshold: i32,
+        failure_threshold: i32,
+    ) -> Option<ProbeResult> {
         if self.last == Some(success) {
             self.run = self.run.saturating_add(1);
         } else {
@@ -86,7 +91,8 @@ impl ProbeTask {
     }
 
     async fn wait_for_start(&self) {
-        let delay = Duration::from_secs(u64::try_from(self.probe.initial_delay_seconds.unwrap_or(0)).unwrap_or(0));
+        let delay =
+            Duration::from_secs(u64::try_from(self.probe.initial_delay_seconds.unwrap_or(0)).unwrap_or(0));
         let age = copepod_sys::clock::now().duration_since(self.started_at);
         sleep(delay.saturating_sub(age.unsigned_abs())).await;
         if self.kind != ProbeKind::Startup && self.container.startup_probe.is_some() {
@@ -103,11 +109,19 @@ impl ProbeTask {
         let (reason, text) = match outcome {
             Outcome::Success => return true,
             Outcome::Warning(text) => {
-                self.events.pod_event(&self.pod, path, EventKind::Warning, "ProbeWarning", &format!("{word} probe warning: {text}"));
+                self.events.pod_event(
+                    &self.pod,
+                    path,
+                    EventKind::Warning,
+                    "ProbeWarning",
+                    &format!("{word} probe warning: {text}"),
+                );
                 return true;
             }
             Outcome::Failure(text) => ("Unhealthy", format!("{word} probe failed: {text}")),
-            Outcome::Error(text) => ("Unhealthy", format!("{word} probe errored and resulted in failure: {text}")),
+            Outcome::Error(text) => {
+                ("Unhealthy", format!("{word} probe errored and resulted in failure: {text}"))
+            }
         };
         self.events.pod_event(&self.pod, path, EventKind::Warning, reason, &text);
         false

@@ -28,7 +28,8 @@ fn names(config: &Config, pod: &Pod) -> Vec<String> {
 }
 
 fn root_names(config: &Config) -> Vec<String> {
-    let mut names: Vec<_> = config.cgroup_root.split('/').filter(|p| !p.is_empty()).map(str::to_owned).collect();
+    let mut names: Vec<_> =
+        config.cgroup_root.split('/').filter(|p| !p.is_empty()).map(str::to_owned).collect();
     names.push("kubepods".to_owned());
     names
 }
@@ -118,7 +119,8 @@ impl Limits {
             Qos::BestEffort => Self { shares: Some(2), ..Self::default() },
             _ => Self {
                 shares: Some(shares),
-                quota: resources::pod_limit(pod, "cpu").map(|q| resources::milli_to_quota(q.millis() + overhead_cpu)),
+                quota: resources::pod_limit(pod, "cpu")
+                    .map(|q| resources::milli_to_quota(q.millis() + overhead_cpu)),
                 memory: resources::pod_limit(pod, "memory")
                     .map(|q| q.units() + resources::pod_overhead(pod, "memory").units()),
             },

@@ -88,8 +88,11 @@ pub fn render_container(
     config.envs =
         input.env.into_iter().map(|(key, value)| cri::KeyValue { key, value: value.into_bytes() }).collect();
     if let Some(signal) = container.lifecycle.as_ref().and_then(|l| l.stop_signal.as_deref()) {
-        let signal = cri::Signal::from_str_name(&format!("SIGNAL_{}", signal.replace('+', "PLUS").replace('-', "MINUS")))
-            .ok_or_else(|| SecurityError::Invalid(format!("unknown stop signal {signal}")))?;
+        let signal = cri::Signal::from_str_name(&format!(
+            "SIGNAL_{}",
+            signal.replace('+', "PLUS").replace('-', "MINUS")
+        ))
+        .ok_or_else(|| SecurityError::Invalid(format!("unknown stop signal {signal}")))?;
         config.set_stop_signal(signal);
     }
     Ok(config)

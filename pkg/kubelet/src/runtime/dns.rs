@@ -61,7 +61,11 @@ pub fn host_dns(path: Option<&Path>) -> Option<PodDns> {
 
 /// The pod's configuration, and a warning (event reason and text) when something was left out.
 #[must_use]
-pub fn render_dns(config: &Config, pod: &Pod, host: Option<&PodDns>) -> (PodDns, Option<(&'static str, String)>) {
+pub fn render_dns(
+    config: &Config,
+    pod: &Pod,
+    host: Option<&PodDns>,
+) -> (PodDns, Option<(&'static str, String)>) {
     let spec = pod.spec();
     let mut warning = None;
     let policy = match spec.dns_policy.as_deref().unwrap_or("ClusterFirst") {
@@ -191,7 +195,10 @@ mod tests {
     use super::*;
 
     fn pod(spec: serde_json::Value) -> Pod {
-        serde_json::from_value(serde_json::json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})).unwrap()
+        serde_json::from_value(
+            serde_json::json!({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}),
+        )
+        .unwrap()
     }
 
     fn config() -> Config {
@@ -204,7 +211,10 @@ mod tests {
         let render = |spec| render_dns(&config(), &pod(spec), Some(&host)).0;
         let cluster = render(serde_json::json!({"containers": []}));
         assert_eq!(cluster.servers, ["10.96.0.10"]);
-        assert_eq!(cluster.searches, ["ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "lan", "corp"]);
+        assert_eq!(
+            cluster.searches,
+            ["ns.svc.cluster.local", "svc.cluster.local", "cluster.local", "lan", "corp"]
+        );
         assert_eq!(cluster.options, ["ndots:5"]);
         assert_eq!(render(serde_json::json!({"containers": [], "hostNetwork": true})), host);
         assert_eq!(render(serde_json::json!({"containers": [], "dnsPolicy": "Default"})), host);
@@ -212,20 +222,25 @@ mod tests {
             {"nameservers": ["9.9.9.9"], "searches": ["a"], "options": [{"name": "ndots", "value": "2"}, {"name": "rotate"}]}}));
         assert_eq!(own.servers, ["9.9.9.9"]);
         assert_eq!(own.options, ["ndots:2", "rotate"]);
-        let merged = render(serde_json::json!({"containers": [], "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}}));
+        let merged = render(
+            serde_json::json!({"containers": [], "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]}}),
+        );
         assert_eq!(merged.options, ["ndots:1"]);
     }
 
     #[test]
     fn missing_cluster_dns_falls_back_and_says_so() {
-        let (dns, warning) = render_dns(&Config::default(), &pod(serde_json::json!({"containers": []})), None);
+        let (dns, warning) =
+            render_dns(&Config::default(), &pod(serde_json::json!({"containers": []})), None);
         assert_eq!(dns, no_dns());
         assert_eq!(warning.unwrap().0, "MissingClusterDNS");
     }
 
     #[test]
     fn host_names() {
-        let p = pod(serde_json::json!({"containers": [], "hostname": "h", "subdomain": "s", "setHostnameAsFQDN": true}));
+        let p = pod(
+            serde_json::json!({"containers": [], "hostname": "h", "subdomain": "s", "setHostnameAsFQDN": true}),
+        );
         let (host, domain) = hostname_and_domain(&p, "cluster.local");
         assert_eq!(kernel_hostname(&p, &host, &domain).unwrap(), "h.s.ns.svc.cluster.local");
         assert!(kernel_hostname(&p, &"x".repeat(60), &domain).is_err());

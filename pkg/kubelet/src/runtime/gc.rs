@@ -23,7 +23,10 @@ pub fn plan_dead_containers(state: &RuntimePod) -> Vec<String> {
     for container in &state.containers {
         let seen = kept.entry(container.name.as_str()).or_default();
         *seen += 1;
-        let dead = matches!(container.state, cri::ContainerState::ContainerExited | cri::ContainerState::ContainerCreated);
+        let dead = matches!(
+            container.state,
+            cri::ContainerState::ContainerExited | cri::ContainerState::ContainerCreated
+        );
         if dead && *seen > KEEP_DEAD + 1 {
             remove.push(container.id.clone());
         }
@@ -87,7 +90,12 @@ impl PodRuntime {
     /// Removes a pod's log directory and its symlinks.
     pub fn remove_pod_logs(&self, pod: &Pod, state: &RuntimePod) {
         for container in &state.containers {
-            remove_file(&logs::legacy_link(&self.config.container_logs_dir, pod, &container.name, &container.id));
+            remove_file(&logs::legacy_link(
+                &self.config.container_logs_dir,
+                pod,
+                &container.name,
+                &container.id,
+            ));
         }
         let dir = logs::pod_log_dir(&self.config.pod_logs_dir, pod);
         if let Err(error) = std::fs::remove_dir_all(&dir)
@@ -102,7 +110,9 @@ impl PodRuntime {
         let path = Path::new(log_path);
         remove_file(path);
         // Rotated parts of the same run.
-        let (Some(dir), Some(stem)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else { return };
+        let (Some(dir), Some(stem)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else {
+            return;
+        };
         for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.file_name().to_str().is_some_and(|n| n.starts_with(&format!("{stem}."))) {
                 remove_file(&entry.path());
@@ -155,7 +165,11 @@ mod tests {
             let status = cri::ContainerStatus { id: format!("{i}"), created_at: i, ..Default::default() };
             let mut view = container_view(&status, "s");
             view.name = "c".to_owned();
-            view.state = if i == 3 { cri::ContainerState::ContainerRunning } else { cri::ContainerState::ContainerExited };
+            view.state = if i == 3 {
+                cri::ContainerState::ContainerRunning
+            } else {
+                cri::ContainerState::ContainerExited
+            };
             view
         });
         let state = pod_view("u", Vec::new(), views.collect());

@@ -57,8 +57,10 @@ pub async fn run(
     if let Some(get) = &handler.http_get {
         let head = format!("HTTP lifecycle hook ({}) {of}", get.path.as_deref().unwrap_or_default());
         let host = get.host.clone().filter(|h| !h.is_empty()).or_else(|| pod_ip.map(str::to_owned));
-        let host = host.ok_or_else(|| HookError(format!("{head} - error: failed to find networking container")))?;
-        let port = resolve_port(&get.port, container).map_err(|e| HookError(format!("{head} - error: {e}")))?;
+        let host =
+            host.ok_or_else(|| HookError(format!("{head} - error: failed to find networking container")))?;
+        let port =
+            resolve_port(&get.port, container).map_err(|e| HookError(format!("{head} - error: {e}")))?;
         let target = HttpTarget::new(get, host, port, "lifecycle");
         return match http::get(&target, HTTP_TIMEOUT).await {
             // Any answer is an answer: only a failed exchange fails the hook.

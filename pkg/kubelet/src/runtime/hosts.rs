@@ -71,6 +71,9 @@ mod tests {
         let text = render_hosts(&pod, &["10.0.0.2".to_owned()], "cluster.local");
         assert!(text.contains("10.0.0.2\tp.s.ns.svc.cluster.local\tp\n"), "{text}");
         assert!(text.ends_with("\n# Entries added by HostAliases.\n123.45.67.89\tfoo\tbar\n"), "{text}");
-        assert!(render_host_network_hosts(&pod, "127.0.0.1 x\n").starts_with("# Kubernetes-managed hosts file (host"));
+        assert!(
+            render_host_network_hosts(&pod, "127.0.0.1 x\n")
+                .starts_with("# Kubernetes-managed hosts file (host")
+        );
     }
 }

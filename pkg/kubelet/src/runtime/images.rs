@@ -110,13 +110,15 @@ impl ImageManager {
         if policy != "Always" {
             match self.inspect(&spec).await {
                 Ok(Some(ready)) => {
-                    let text =
-                        format!("Container image {requested:?} already present on machine and can be accessed by the pod");
+                    let text = format!(
+                        "Container image {requested:?} already present on machine and can be accessed by the pod"
+                    );
                     event(EventKind::Normal, "Pulled", &text);
                     return Ok(ready);
                 }
                 Ok(None) if policy == "Never" => {
-                    let message = format!("Container image {requested:?} is not present with pull policy of Never");
+                    let message =
+                        format!("Container image {requested:?} is not present with pull policy of Never");
                     event(EventKind::Warning, "ErrImageNeverPull", &message);
                     return Err(ImageError::new("ErrImageNeverPull", message));
                 }
@@ -164,7 +166,9 @@ impl ImageManager {
         let pulled = self.pull_with_credentials(pod, &spec, sandbox, event).await;
         match pulled {
             Ok((image_ref, took)) => {
-                let status = self.images.image_status(cri::ImageSpec { image: image_ref.clone(), ..spec.clone() }, false);
+                let status = self
+                    .images
+                    .image_status(cri::ImageSpec { image: image_ref.clone(), ..spec.clone() }, false);
                 let image = status.await.ok().and_then(|s| s.image);
                 let size = image.as_ref().map_or(0, |i| i.size);
                 let text = format!(
@@ -248,7 +252,14 @@ mod tests {
 
     #[test]
     fn durations_print_as_in_go() {
-        for (millis, text) in [(0, "0s"), (84, "84ms"), (1500, "1.5s"), (2000, "2s"), (61_005, "1m1.005s"), (3_600_000, "1h0m0s")] {
+        for (millis, text) in [
+            (0, "0s"),
+            (84, "84ms"),
+            (1500, "1.5s"),
+            (2000, "2s"),
+            (61_005, "1m1.005s"),
+            (3_600_000, "1h0m0s"),
+        ] {
             assert_eq!(go_duration(Duration::from_millis(millis)), text);
         }
     }

@@ -39,7 +39,8 @@ pub fn grace_for(pod: &Pod, container: &Container, reason: KillReason) -> i64 {
 /// sidecars, the last started first.
 #[must_use]
 pub fn stop_order(pod: &Pod, running: &[RuntimeContainer]) -> Vec<Vec<RuntimeContainer>> {
-    let sidecars: Vec<_> = pod.init_containers().iter().filter(|c| is_sidecar(c)).map(|c| c.name.as_str()).collect();
+    let sidecars: Vec<_> =
+        pod.init_containers().iter().filter(|c| is_sidecar(c)).map(|c| c.name.as_str()).collect();
     let (side, main): (Vec<_>, Vec<_>) =
         running.iter().cloned().partition(|c| sidecars.contains(&c.name.as_str()));
     let mut groups = vec![main];
@@ -87,7 +88,11 @@ impl PodRuntime {
     ) -> Result<(), CriError> {
         let container = find_container(pod, &found.name)
             .unwrap_or_else(|| Container { name: found.name.clone(), ..Container::default() });
-        let text = if message.is_empty() { format!("Stopping container {}", found.name) } else { message.to_owned() };
+        let text = if message.is_empty() {
+            format!("Stopping container {}", found.name)
+        } else {
+            message.to_owned()
+        };
         self.events.pod_event(pod, field_path(pod, &found.name), EventKind::Normal, "Killing", &text);
         let mut grace = grace_override.unwrap_or_else(|| grace_for(pod, &container, reason));
         if grace > 0 && found.is_running() {
@@ -101,7 +106,13 @@ impl PodRuntime {
     }
 
     /// Runs the preStop hook; returns the whole seconds it took.
-    async fn run_pre_stop(&self, pod: &Pod, container: &Container, found: &RuntimeContainer, grace: i64) -> i64 {
+    async fn run_pre_stop(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        found: &RuntimeContainer,
+        grace: i64,
+    ) -> i64 {
         let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.pre_stop.as_ref()) else { return 0 };
         let started = Instant::now();
         let limit = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
@@ -113,9 +124,19 @@ impl PodRuntime {
                 tracing::warn!(pod = pod.full_name(), container = found.name, %error, "preStop hook failed");
                 // The hook's output may hold secrets, so the event does not quote it.
                 let path = field_path(pod, &found.name);
-                self.events.pod_event(pod, path, EventKind::Warning, "FailedPreStopHook", "PreStopHook failed");
+                self.events.pod_event(
+                    pod,
+                    path,
+                    EventKind::Warning,
+                    "FailedPreStopHook",
+                    "PreStopHook failed",
+                );
             }
-            Err(_) => tracing::warn!(pod = pod.full_name(), container = found.name, "preStop hook not done within the grace period"),
+            Err(_) => tracing::warn!(
+                pod = pod.full_name(),
+                container = found.name,
+                "preStop hook not done within the grace period"
+            ),
         }
         i64::try_from(started.elapsed().as_secs()).unwrap_or(grace)
     }
@@ -128,7 +149,12 @@ impl PodRuntime {
         let running: Vec<_> = state
             .containers
             .iter()
-            .filter(|c| matches!(c.state, cri::ContainerState::ContainerRunning | cri::ContainerState::ContainerUnknown))
+            .filter(|c| {
+                matches!(
+                    c.state,
+                    cri::ContainerState::ContainerRunning | cri::ContainerState::ContainerUnknown
+                )
+            })
             .cloned()
             .collect();
         let started = Instant::now();
@@ -139,7 +165,9 @@ impl PodRuntime {
             let grace = match (index, grace) {
                 (0, given) => given,
                 (_, given) => {
-                    let whole = given.or(pod.metadata.deletion_grace_period_seconds).unwrap_or_else(|| pod.spec_grace());
+                    let whole = given
+                        .or(pod.metadata.deletion_grace_period_seconds)
+                        .unwrap_or_else(|| pod.spec_grace());
                     Some((whole - spent).max(0))
                 }
             };

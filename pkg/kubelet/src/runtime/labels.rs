@@ -59,7 +59,11 @@ pub fn container_labels(pod: &Pod, container: &Container) -> HashMap<String, Str
 
 /// Annotations of a container.
 #[must_use]
-pub fn container_annotations(pod: &Pod, container: &Container, restart_count: i32) -> HashMap<String, String> {
+pub fn container_annotations(
+    pod: &Pod,
+    container: &Container,
+    restart_count: i32,
+) -> HashMap<String, String> {
     let mut map = HashMap::new();
     let mut set = |key: &str, value: String| map.insert(key.to_owned(), value);
     set(HASH, container_hash_text(container));

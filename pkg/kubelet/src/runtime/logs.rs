@@ -63,7 +63,8 @@ pub struct LogLine<'a> {
 #[must_use]
 pub fn parse_line(line: &str) -> Option<LogLine<'_>> {
     let mut parts = line.splitn(4, ' ');
-    let (time, stream, tags, content) = (parts.next()?, parts.next()?, parts.next()?, parts.next().unwrap_or_default());
+    let (time, stream, tags, content) =
+        (parts.next()?, parts.next()?, parts.next()?, parts.next().unwrap_or_default());
     matches!(stream, "stdout" | "stderr").then(|| LogLine {
         time,
         stream,
@@ -90,7 +91,11 @@ fn read_tail(path: &Path, bytes: usize) -> std::io::Result<String> {
     file.take(bytes as u64).read_to_end(&mut buffer)?;
     let text = String::from_utf8_lossy(&buffer).into_owned();
     // A cut first line is not in CRI form and is dropped.
-    Ok(if start > 0 { text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default() } else { text })
+    Ok(if start > 0 {
+        text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default()
+    } else {
+        text
+    })
 }
 
 fn render_tail(raw: &str, lines: usize, bytes: usize) -> String {
@@ -134,8 +139,10 @@ mod tests {
 
     #[test]
     fn paths_are_upstreams() {
-        let pod: Pod =
-            serde_json::from_value(serde_json::json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}})).unwrap();
+        let pod: Pod = serde_json::from_value(
+            serde_json::json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}}),
+        )
+        .unwrap();
         assert_eq!(pod_log_dir(Path::new("/l"), &pod), Path::new("/l/n_p_u"));
         assert_eq!(container_log_path("c", 3), "c/3.log");
         assert_eq!(legacy_link(Path::new("/k"), &pod, "c", "id"), Path::new("/k/p_n_c-id.log"));

@@ -128,7 +128,13 @@ impl std::fmt::Debug for RuntimePorts {
 impl PodRuntime {
     /// A runtime for one node; `memory_capacity` in bytes.
     #[must_use]
-    pub fn new(config: Arc<Config>, ports: RuntimePorts, images: ImageManager, memory_capacity: i64, host_ips: Vec<std::net::IpAddr>) -> Self {
+    pub fn new(
+        config: Arc<Config>,
+        ports: RuntimePorts,
+        images: ImageManager,
+        memory_capacity: i64,
+        host_ips: Vec<std::net::IpAddr>,
+    ) -> Self {
         let backoff = Backoff::new(Duration::from_secs(10), config.max_container_backoff);
         Self {
             host_ips,
@@ -189,12 +195,19 @@ impl PodRuntime {
     }
 
     /// Kills what has to go; false when nothing may be started after it.
-    async fn apply_kills(&self, pod: &Pod, state: &RuntimePod, actions: &PodActions, outcome: &mut SyncOutcome) -> bool {
+    async fn apply_kills(
+        &self,
+        pod: &Pod,
+        state: &RuntimePod,
+        actions: &PodActions,
+        outcome: &mut SyncOutcome,
+    ) -> bool {
         if actions.kill_pod {
             if state.is_running() {
                 outcome.changed = true;
                 if let Err(error) = self.kill_pod(pod, state, None).await {
-                    outcome.error = Some(format!("failed to \"KillPodSandbox\" for {:?}: {error}", pod_text(pod)));
+                    outcome.error =
+                        Some(format!("failed to \"KillPodSandbox\" for {:?}: {error}", pod_text(pod)));
                     outcome.retry_in(ERROR_RETRY);
                     return false;
                 }
@@ -253,7 +266,10 @@ impl PodRuntime {
         let failed = |error: &CriError| {
             let text = format!("Failed to create pod sandbox: {error}");
             self.events.pod_event(pod, None, EventKind::Warning, "FailedCreatePodSandBox", &text);
-            format!("failed to \"CreatePodSandbox\" for {:?} with CreatePodSandboxError: {error}", pod_text(pod))
+            format!(
+                "failed to \"CreatePodSandbox\" for {:?} with CreatePodSandboxError: {error}",
+                pod_text(pod)
+            )
         };
         std::fs::create_dir_all(&config.log_directory)
             .map_err(|error| format!("create log directory {}: {error}", config.log_directory))?;
@@ -291,8 +307,9 @@ impl PodRuntime {
         }
         let extra_groups = self.volumes.extra_groups(pod);
         let input = SandboxInput { pod, attempt, dns, extra_groups };
-        render_sandbox(&self.config, input)
-            .map_err(|error| format!("failed to generate sandbox config for pod {:?}: {error}", pod_text(pod)))
+        render_sandbox(&self.config, input).map_err(|error| {
+            format!("failed to generate sandbox config for pod {:?}: {error}", pod_text(pod))
+        })
     }
 
     /// Starts what the plan names, in upstream's order.
@@ -341,7 +358,8 @@ impl PodRuntime {
         outcome: &mut SyncOutcome,
     ) -> bool {
         if let Some((left, delay)) = self.in_backoff(pod, container, state) {
-            let text = format!("Back-off restarting failed container {} in pod {}", container.name, pod_text(pod));
+            let text =
+                format!("Back-off restarting failed container {} in pod {}", container.name, pod_text(pod));
             let path = field_path(pod, &container.name);
             self.events.pod_event(pod, path, EventKind::Warning, "BackOff", &text);
             let message = format!(
@@ -369,7 +387,12 @@ impl PodRuntime {
 
     /// The back-off of a container that ended: what is left of it and its whole length. Notes
     /// the failure when none is in force.
-    fn in_backoff(&self, pod: &Pod, container: &Container, state: &RuntimePod) -> Option<(Duration, Duration)> {
+    fn in_backoff(
+        &self,
+        pod: &Pod,
+        container: &Container,
+        state: &RuntimePod,
+    ) -> Option<(Duration, Duration)> {
         let ended = state
             .containers
             .iter()

@@ -146,7 +146,11 @@ pub fn resize_needed(pod: &Pod, container: &Container, running: &RuntimeContaine
     let cpu = now.cpu_shares != wanted.cpu_shares || now.cpu_quota.max(0) != wanted.cpu_quota;
     let memory = now.memory_limit_in_bytes.max(0) != wanted.memory_limit_in_bytes;
     let restarts = |name: &str| {
-        container.resize_policy.iter().flatten().any(|p| p.resource_name == name && p.restart_policy == "RestartContainer")
+        container
+            .resize_policy
+            .iter()
+            .flatten()
+            .any(|p| p.resource_name == name && p.restart_policy == "RestartContainer")
     };
     (cpu || memory).then(|| (cpu && restarts("cpu")) || (memory && restarts("memory")))
 }
@@ -190,8 +194,9 @@ fn plan_new_sandbox(pod: &Pod, state: &RuntimePod, actions: &mut PodActions) {
         None => RestartPolicy::of(pod) == RestartPolicy::OnFailure,
     };
     let containers = &pod.spec().containers;
-    let start: Vec<_> =
-        (0..containers.len()).filter(|i| !(run_once(&containers[*i]) && succeeded(&containers[*i], state))).collect();
+    let start: Vec<_> = (0..containers.len())
+        .filter(|i| !(run_once(&containers[*i]) && succeeded(&containers[*i], state)))
+        .collect();
     let any_created = containers.iter().any(|c| state.container(&c.name).is_some());
     if start.is_empty() && any_created {
         actions.create_sandbox = false;
@@ -216,7 +221,8 @@ fn plan_main(pod: &Pod, state: &RuntimePod, probes: &dyn ProbeVerdicts, actions:
                     actions.kill.push(Kill {
                         id: unknown.id.clone(),
                         name: unknown.name.clone(),
-                        message: "Container is in \"unknown\" state, try killing it before restart".to_owned(),
+                        message: "Container is in \"unknown\" state, try killing it before restart"
+                            .to_owned(),
                         reason: KillReason::Unknown,
                     });
                 }

@@ -25,7 +25,10 @@ pub struct SandboxInput<'a> {
 ///
 /// # Errors
 /// When the pod asks for something the runtime cannot express.
-pub fn render_sandbox(config: &Config, input: SandboxInput<'_>) -> Result<cri::PodSandboxConfig, SecurityError> {
+pub fn render_sandbox(
+    config: &Config,
+    input: SandboxInput<'_>,
+) -> Result<cri::PodSandboxConfig, SecurityError> {
     let pod = input.pod;
     let hostname = if pod.is_host_network() {
         String::new()

@@ -132,7 +132,8 @@ pub fn render_container_security(
     let run_as_user = own.run_as_user.or(pod_context.run_as_user);
     let (groups, policy) = supplemental_groups(pod, extra_groups)?;
     let unmasked = own.proc_mount.as_deref() == Some("Unmasked");
-    let paths = |list: &[&str]| if unmasked { Vec::new() } else { list.iter().map(|p| (*p).to_owned()).collect() };
+    let paths =
+        |list: &[&str]| if unmasked { Vec::new() } else { list.iter().map(|p| (*p).to_owned()).collect() };
     let user = run_as_user.or(image_user.uid);
     Ok(cri::LinuxContainerSecurityContext {
         capabilities: own.capabilities.as_ref().map(|c| cri::Capability {
@@ -224,7 +225,10 @@ fn verify_non_root(
 mod tests {
     use super::*;
 
-    fn render(spec: serde_json::Value, image: &ImageUser) -> Result<cri::LinuxContainerSecurityContext, SecurityError> {
+    fn render(
+        spec: serde_json::Value,
+        image: &ImageUser,
+    ) -> Result<cri::LinuxContainerSecurityContext, SecurityError> {
         let pod: Pod = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": spec
         }))
@@ -253,16 +257,19 @@ mod tests {
 
     #[test]
     fn non_root_is_enforced_with_upstreams_words() {
-        let spec = |user: serde_json::Value| {
-            serde_json::json!({"containers": [{"name": "c", "securityContext": {"runAsNonRoot": true, "runAsUser": user}}]})
-        };
+        let spec = |user: serde_json::Value| serde_json::json!({"containers": [{"name": "c", "securityContext": {"runAsNonRoot": true, "runAsUser": user}}]});
         let root = ImageUser { uid: Some(0), name: String::new() };
         assert_eq!(
             render(spec(serde_json::Value::Null), &root).unwrap_err().to_string(),
             "container has runAsNonRoot and image will run as root (pod: \"p_d(u)\", container: c)"
         );
         let named = ImageUser { uid: None, name: "app".to_owned() };
-        assert!(render(spec(serde_json::Value::Null), &named).unwrap_err().to_string().contains("non-numeric user (app)"));
+        assert!(
+            render(spec(serde_json::Value::Null), &named)
+                .unwrap_err()
+                .to_string()
+                .contains("non-numeric user (app)")
+        );
         assert!(render(spec(0.into()), &named).is_err());
         assert!(render(spec(5.into()), &root).is_ok());
     }

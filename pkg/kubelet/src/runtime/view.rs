@@ -25,7 +25,8 @@ pub fn container_view(status: &cri::ContainerStatus, sandbox_id: &str) -> Runtim
     let note = |key: &str| status.annotations.get(key).cloned();
     let path = note(labels::TERMINATION_PATH).unwrap_or_default();
     let image = status.image.as_ref();
-    let named = image.map(|i| if i.user_specified_image.is_empty() { &i.image } else { &i.user_specified_image });
+    let named =
+        image.map(|i| if i.user_specified_image.is_empty() { &i.image } else { &i.user_specified_image });
     RuntimeContainer {
         id: status.id.clone(),
         name: label(labels::CONTAINER_NAME),
@@ -35,7 +36,11 @@ pub fn container_view(status: &cri::ContainerStatus, sandbox_id: &str) -> Runtim
         started_at: time(status.started_at),
         finished_at: time(status.finished_at),
         exit_code: status.exit_code,
-        image: image.map(|i| i.image.clone()).filter(|i| !i.is_empty()).or(named.cloned()).unwrap_or_default(),
+        image: image
+            .map(|i| i.image.clone())
+            .filter(|i| !i.is_empty())
+            .or_else(|| named.cloned())
+            .unwrap_or_default(),
         image_id: status.image_ref.clone(),
         reason: status.reason.clone(),
         message: status.message.clone(),
@@ -102,9 +107,7 @@ pub fn pod_view(
     sandboxes.sort_by_key(|s| std::cmp::Reverse(s.created_at));
     containers.sort_by_key(|c| std::cmp::Reverse(c.created_at));
     let first = sandboxes.first();
-    let label = |key: &str| {
-        first.and_then(|s| s.labels.get(key)).cloned().unwrap_or_default()
-    };
+    let label = |key: &str| first.and_then(|s| s.labels.get(key)).cloned().unwrap_or_default();
     let ips = first
         .filter(|s| s.state() == cri::PodSandboxState::SandboxReady)
         .and_then(|s| s.network.as_ref())

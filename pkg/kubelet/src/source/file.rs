@@ -55,8 +55,8 @@ pub enum ManifestError {
 /// # Errors
 /// When the file cannot be read, parsed, or is no usable Pod.
 pub fn read_manifest(path: &Path, node: &str) -> Result<Pod, ManifestError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ManifestError::Read { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| ManifestError::Read { path: path.to_owned(), source })?;
     parse_manifest(path, &text, node)
 }
 
@@ -68,7 +68,10 @@ fn parse_manifest(path: &Path, text: &str, node: &str) -> Result<Pod, ManifestEr
     for (key, want) in [("kind", "Pod"), ("apiVersion", "v1")] {
         let found = value.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
         if found != want {
-            return Err(at(find_line(text, &format!("{key}:")), format!("{key} is {found:?}, expected {want:?}")));
+            return Err(at(
+                find_line(text, &format!("{key}:")),
+                format!("{key} is {found:?}, expected {want:?}"),
+            ));
         }
     }
     let mut value = value;
@@ -142,10 +145,16 @@ fn check(pod: &Pod) -> Result<(), (String, String)> {
     let mut names = std::collections::BTreeSet::new();
     for container in spec.containers.iter().chain(pod.init_containers()) {
         if !name_ok(&container.name) || container.name.contains('.') {
-            return Err((container.name.clone(), format!("container name {:?} is not valid", container.name)));
+            return Err((
+                container.name.clone(),
+                format!("container name {:?} is not valid", container.name),
+            ));
         }
         if !names.insert(container.name.as_str()) {
-            return Err((container.name.clone(), format!("container name {:?} is used twice", container.name)));
+            return Err((
+                container.name.clone(),
+                format!("container name {:?} is used twice", container.name),
+            ));
         }
         if container.image.as_deref().unwrap_or_default().is_empty() {
             return Err((container.name.clone(), format!("container {:?} has no image", container.name)));
@@ -155,7 +164,10 @@ fn check(pod: &Pod) -> Result<(), (String, String)> {
     for container in spec.containers.iter().chain(pod.init_containers()) {
         for mount in container.volume_mounts.iter().flatten() {
             if !volumes.contains(&mount.name.as_str()) {
-                let message = format!("container {:?} mounts volume {:?}, which is not there", container.name, mount.name);
+                let message = format!(
+                    "container {:?} mounts volume {:?}, which is not there",
+                    container.name, mount.name
+                );
                 return Err((mount.name.clone(), message));
             }
         }
@@ -191,11 +203,13 @@ pub fn read_dir(dir: &Path, node: &str) -> (Vec<PodRef>, Vec<ManifestError>) {
     let mut errors = Vec::new();
     for path in paths {
         match read_manifest(&path, node) {
-            Ok(pod) if pods.iter().any(|p| p.full_name() == pod.full_name()) => errors.push(ManifestError::Parse {
-                path,
-                line: 1,
-                message: format!("pod {} is defined by another manifest already", pod.full_name()),
-            }),
+            Ok(pod) if pods.iter().any(|p| p.full_name() == pod.full_name()) => {
+                errors.push(ManifestError::Parse {
+                    path,
+                    line: 1,
+                    message: format!("pod {} is defined by another manifest already", pod.full_name()),
+                })
+            }
             Ok(pod) => pods.push(Arc::new(pod)),
             // Gone between listing and reading: the next event tells.
             Err(ManifestError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
@@ -220,7 +234,9 @@ pub async fn run(dir: PathBuf, node: String, updates: mpsc::Sender<SourceUpdate>
             }
             let Some(stream) = events.as_mut() else { break };
             match timeout(RECHECK, stream.next()).await {
-                Ok(Some(Ok(event))) if !event.mask.contains(inotify::EventMask::IGNORED) => sleep(SETTLE).await,
+                Ok(Some(Ok(event))) if !event.mask.contains(inotify::EventMask::IGNORED) => {
+                    sleep(SETTLE).await
+                }
                 Ok(_) => break,
                 Err(_) => {}
             }
@@ -246,7 +262,12 @@ fn watch(dir: &Path) -> std::io::Result<inotify::EventStream<Vec<u8>>> {
 }
 
 /// Reads and sends; reports each error once until it changes. False when nobody listens.
-async fn send(dir: &Path, node: &str, updates: &mpsc::Sender<SourceUpdate>, reported: &mut Vec<String>) -> bool {
+async fn send(
+    dir: &Path,
+    node: &str,
+    updates: &mpsc::Sender<SourceUpdate>,
+    reported: &mut Vec<String>,
+) -> bool {
     let (pods, errors) = read_dir(dir, node);
     let texts: Vec<_> = errors.iter().map(chain).collect();
     for text in texts.iter().filter(|t| !reported.contains(t)) {

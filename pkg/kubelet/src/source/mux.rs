@@ -43,7 +43,9 @@ impl Mux {
         let mut changes: Vec<_> =
             gone.iter().filter_map(|key| self.pods.remove(key)).map(PodChange::Remove).collect();
         let mut news: Vec<_> = next.into_iter().collect();
-        news.sort_by(|a, b| a.1.metadata.creation_timestamp.cmp(&b.1.metadata.creation_timestamp).then(a.0.cmp(&b.0)));
+        news.sort_by(|a, b| {
+            a.1.metadata.creation_timestamp.cmp(&b.1.metadata.creation_timestamp).then(a.0.cmp(&b.0))
+        });
         for (uid, pod) in news {
             changes.extend(self.set(source, uid, &pod, now));
         }
@@ -53,7 +55,8 @@ impl Mux {
     fn set(&mut self, source: Source, uid: PodUid, pod: &PodRef, now: Timestamp) -> Option<PodChange> {
         let key = (source, uid);
         let previous = self.pods.get(&key);
-        let seen = previous.and_then(|p| p.annotation(CONFIG_SEEN)).map_or_else(|| now.to_string(), str::to_owned);
+        let seen =
+            previous.and_then(|p| p.annotation(CONFIG_SEEN)).map_or_else(|| now.to_string(), str::to_owned);
         let pod = annotate(pod, source, seen);
         let change = match previous {
             None => Some(PodChange::Set(pod.clone())),

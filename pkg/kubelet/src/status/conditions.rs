@@ -21,7 +21,13 @@ const OWNED: &[&str] = &[
 /// Init and main statuses together.
 #[must_use]
 pub fn all_statuses(status: &PodStatus) -> Vec<ContainerStatus> {
-    status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten()).cloned().collect()
+    status
+        .init_container_statuses
+        .iter()
+        .flatten()
+        .chain(status.container_statuses.iter().flatten())
+        .cloned()
+        .collect()
 }
 
 fn condition(pod: &Pod, kind: &str, ok: bool, reason: &str, message: &str) -> PodCondition {
@@ -37,7 +43,11 @@ fn condition(pod: &Pod, kind: &str, ok: bool, reason: &str, message: &str) -> Po
 }
 
 /// Renders the conditions, foreign ones first.
-pub(super) fn render_conditions(input: &StatusInput<'_>, status: &PodStatus, old: &PodStatus) -> Vec<PodCondition> {
+pub(super) fn render_conditions(
+    input: &StatusInput<'_>,
+    status: &PodStatus,
+    old: &PodStatus,
+) -> Vec<PodCondition> {
     let pod = input.pod;
     let stored = pod.status.as_ref().and_then(|s| s.conditions.as_deref()).unwrap_or_default();
     let mut list: Vec<_> = stored.iter().filter(|c| !OWNED.contains(&c.type_.as_str())).cloned().collect();
@@ -80,7 +90,9 @@ fn initialized(pod: &Pod, statuses: &[ContainerStatus], phase: &str) -> PodCondi
     for container in pod.init_containers() {
         match statuses.iter().find(|s| s.name == container.name) {
             None => unknown.push(container.name.as_str()),
-            Some(s) if is_sidecar(container) && s.started != Some(true) => incomplete.push(container.name.as_str()),
+            Some(s) if is_sidecar(container) && s.started != Some(true) => {
+                incomplete.push(container.name.as_str())
+            }
             Some(s) if !is_sidecar(container) && !s.ready => incomplete.push(container.name.as_str()),
             Some(_) => {}
         }
@@ -135,11 +147,10 @@ fn ready(pod: &Pod, containers: &PodCondition, all: &[PodCondition]) -> PodCondi
     for gate in pod.spec().readiness_gates.iter().flatten() {
         let kind = &gate.condition_type;
         match all.iter().find(|c| c.type_ == *kind) {
-            None => problems.push(format!("corresponding condition of pod readiness gate {kind:?} does not exist.")),
-            Some(c) if c.status != "True" => problems.push(format!(
-                "the status of pod readiness gate {kind:?} is not \"True\", but {}",
-                c.status
-            )),
+            None => problems
+                .push(format!("corresponding condition of pod readiness gate {kind:?} does not exist.")),
+            Some(c) if c.status != "True" => problems
+                .push(format!("the status of pod readiness gate {kind:?} is not \"True\", but {}", c.status)),
             Some(_) => {}
         }
     }

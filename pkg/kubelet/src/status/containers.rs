@@ -3,8 +3,9 @@
 use copepod_cri::v1 as cri;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
-    ContainerUser, LinuxContainerUser, Pod, PodStatus, ResourceRequirements, VolumeMountStatus,
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, ContainerUser, LinuxContainerUser, Pod, PodStatus, ResourceRequirements,
+    VolumeMountStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -19,8 +20,11 @@ pub(super) fn render_containers(input: &StatusInput<'_>, old: &PodStatus, status
     let pod = input.pod;
     let spec = pod.spec();
     let has_init = !pod.init_containers().is_empty();
-    let mut main: Vec<_> =
-        spec.containers.iter().map(|c| one(input, c, old.container_statuses.as_deref(), has_init, Role::Main)).collect();
+    let mut main: Vec<_> = spec
+        .containers
+        .iter()
+        .map(|c| one(input, c, old.container_statuses.as_deref(), has_init, Role::Main))
+        .collect();
     main.sort_by(|a, b| a.name.cmp(&b.name));
     status.container_statuses = Some(main);
     if has_init {
@@ -32,7 +36,13 @@ pub(super) fn render_containers(input: &StatusInput<'_>, old: &PodStatus, status
     }
     if let Some(list) = spec.ephemeral_containers.as_ref().filter(|l| !l.is_empty()) {
         let ephemeral = list.iter().map(|e| {
-            one(input, &ephemeral_as_container(e), old.ephemeral_container_statuses.as_deref(), false, Role::Ephemeral)
+            one(
+                input,
+                &ephemeral_as_container(e),
+                old.ephemeral_container_statuses.as_deref(),
+                false,
+                Role::Ephemeral,
+            )
         });
         status.ephemeral_container_statuses = Some(ephemeral.collect());
     }
@@ -73,7 +83,11 @@ fn one(
 }
 
 /// The last state we told before, when the runtime has forgotten the run it is about.
-fn kept_last_state(old: &ContainerStatus, newest: &RuntimeContainer, runtime: &str) -> Option<ContainerState> {
+fn kept_last_state(
+    old: &ContainerStatus,
+    newest: &RuntimeContainer,
+    runtime: &str,
+) -> Option<ContainerState> {
     if old.container_id.as_deref() != Some(newest.status_id(runtime).as_str()) {
         return old.state.clone().filter(|s| s.terminated.is_some());
     }
@@ -91,7 +105,11 @@ fn from_runtime(input: &StatusInput<'_>, container: &Container, found: &RuntimeC
     let signal = found.stop_signal.as_str_name().trim_start_matches("SIGNAL_");
     let declared = container.lifecycle.as_ref().and_then(|l| l.stop_signal.as_ref());
     ContainerStatus {
-        allocated_resources: container.resources.as_ref().and_then(|r| r.requests.clone()).filter(|r| !r.is_empty()),
+        allocated_resources: container
+            .resources
+            .as_ref()
+            .and_then(|r| r.requests.clone())
+            .filter(|r| !r.is_empty()),
         container_id: Some(found.status_id(input.runtime_name)),
         image: found.image.clone(),
         image_id: found.image_id.clone(),
@@ -236,7 +254,8 @@ fn readiness(input: &StatusInput<'_>, container: &Container, status: &mut Contai
     let state = status.state.clone().unwrap_or_default();
     let id = input.state.container(&container.name).map(|c| c.id.clone()).unwrap_or_default();
     let running = state.running.is_some();
-    let passed = |kind, declared: bool| !declared || input.probes.get(&id, kind) == Some(ProbeResult::Success);
+    let passed =
+        |kind, declared: bool| !declared || input.probes.get(&id, kind) == Some(ProbeResult::Success);
     match role {
         Role::Ephemeral => {
             status.ready = false;

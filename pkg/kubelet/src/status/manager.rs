@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::stamp_transitions;
-use crate::pod::PodExt;
+use crate::pod::{CONFIG_SOURCE, ORPHAN, PodExt};
 use crate::types::{PodRef, PodUid};
 
 /// Writes in flight at once.
@@ -58,6 +58,10 @@ impl StatusManager {
 
     /// Stores a status; transition times are kept where nothing changed. True when it is news.
     pub fn set(&self, pod: &PodRef, mut status: PodStatus) -> bool {
+        if pod.annotation(CONFIG_SOURCE) == Some(ORPHAN) {
+            // The API's object of that name is another pod's.
+            return false;
+        }
         let mut entries = self.entries.lock();
         let known = entries.get(pod.uid());
         let before = known.map(|e| &e.status).or(pod.status.as_ref());
@@ -241,10 +245,20 @@ pub fn render_patch(uid: &str, status: &PodStatus) -> Value {
 /// Whether `stored` lacks something of ours.
 fn differs(stored: &PodStatus, ours: &PodStatus) -> bool {
     let key = |s: &PodStatus| {
-        (s.phase.clone(), s.container_statuses.clone(), s.init_container_statuses.clone(), s.pod_ips.clone(), s.reason.clone())
+        (
+            s.phase.clone(),
+            s.container_statuses.clone(),
+            s.init_container_statuses.clone(),
+            s.pod_ips.clone(),
+            s.reason.clone(),
+        )
     };
     let missing = ours.conditions.iter().flatten().any(|c| {
-        !stored.conditions.iter().flatten().any(|s| s.type_ == c.type_ && s.status == c.status && s.reason == c.reason)
+        !stored
+            .conditions
+            .iter()
+            .flatten()
+            .any(|s| s.type_ == c.type_ && s.status == c.status && s.reason == c.reason)
     });
     missing || key(&normalised(stored)) != key(&normalised(ours))
 }

@@ -26,7 +26,11 @@ impl Case {
         };
         let views = containers.iter().enumerate().map(|(index, (name, state, code))| {
             let mut view = container_view(
-                &cri::ContainerStatus { id: format!("{name}{index}"), image_ref: "sha256:1".to_owned(), ..Default::default() },
+                &cri::ContainerStatus {
+                    id: format!("{name}{index}"),
+                    image_ref: "sha256:1".to_owned(),
+                    ..Default::default()
+                },
                 "s",
             );
             view.name = (*name).to_owned();
@@ -108,7 +112,10 @@ fn crash_loop_shows_waiting_and_the_run_before() {
     let status = case.render(false);
     assert_eq!(status.phase.as_deref(), Some("Running"));
     let container = &status.container_statuses.as_ref().unwrap()[0];
-    assert_eq!(container.state.as_ref().unwrap().waiting.as_ref().unwrap().reason.as_deref(), Some("CrashLoopBackOff"));
+    assert_eq!(
+        container.state.as_ref().unwrap().waiting.as_ref().unwrap().reason.as_deref(),
+        Some("CrashLoopBackOff")
+    );
     assert_eq!(container.last_state.as_ref().unwrap().terminated.as_ref().unwrap().exit_code, 3);
     let ready = status.conditions.unwrap().into_iter().find(|c| c.type_ == "Ready").unwrap();
     assert_eq!(ready.message.as_deref(), Some("containers with unready status: [c]"));
@@ -142,8 +149,12 @@ fn transitions_keep_their_time() {
     let mut second = case.render(false);
     second.conditions.as_mut().unwrap()[2].status = "False".to_owned();
     stamp_transitions(&mut second, Some(&first), Timestamp::from_second(9).unwrap());
-    let times: Vec<_> =
-        second.conditions.unwrap().iter().map(|c| c.last_transition_time.clone().unwrap().0.as_second()).collect();
+    let times: Vec<_> = second
+        .conditions
+        .unwrap()
+        .iter()
+        .map(|c| c.last_transition_time.clone().unwrap().0.as_second())
+        .collect();
     assert_eq!(times, [5, 5, 9, 5, 5]);
 }
 

@@ -5,7 +5,8 @@ use serde_json::json;
 use super::*;
 
 fn pod(extra: serde_json::Value) -> PodRef {
-    let mut value = json!({"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": []}});
+    let mut value =
+        json!({"metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": {"containers": []}});
     for (key, child) in extra.as_object().unwrap() {
         for (k, v) in child.as_object().unwrap() {
             value[key][k] = v.clone();
@@ -19,7 +20,9 @@ fn plain() -> PodRef {
 }
 
 fn deleted(grace: i64) -> PodRef {
-    pod(json!({"metadata": {"deletionTimestamp": "2026-11-30T00:00:00Z", "deletionGracePeriodSeconds": grace}}))
+    pod(
+        json!({"metadata": {"deletionTimestamp": "2026-11-30T00:00:00Z", "deletionGracePeriodSeconds": grace}}),
+    )
 }
 
 /// Runs events; the words of all actions, and the last state.
@@ -33,7 +36,9 @@ fn run(mut state: PodState, events: Vec<Event>) -> (String, PodState) {
             words.push(match action {
                 Action::Cancel => "cancel".to_owned(),
                 Action::Sync(_) => "sync".to_owned(),
-                Action::Terminate(_, grace) => format!("terminate({})", grace.map_or("-".to_owned(), |g| g.to_string())),
+                Action::Terminate(_, grace) => {
+                    format!("terminate({})", grace.map_or("-".to_owned(), |g| g.to_string()))
+                }
                 Action::Free(_) => "free".to_owned(),
             });
         }
@@ -50,34 +55,111 @@ fn synced(terminal: bool) -> Event {
 #[tokio::test]
 async fn life_of_a_pod() {
     let table: Vec<(&str, bool, Vec<Event>, &str, Phase)> = vec![
-        ("one sync at a time, news coalesce", false,
-            vec![Event::Set(plain()), Event::Wake, Event::Wake, synced(false), synced(false)], "sync sync", Phase::Sync),
-        ("deletion cancels the sync", false,
-            vec![Event::Set(plain()), Event::Set(deleted(30))], "sync cancel terminate(30)", Phase::Terminating),
-        ("a late sync result does not go back", false,
-            vec![Event::Set(plain()), Event::Kill { grace: None }, Event::Set(plain()), Event::Stopped { gone: true }],
-            "sync cancel terminate(-) free", Phase::Terminated),
-        ("a shorter grace restarts the stop", false,
+        (
+            "one sync at a time, news coalesce",
+            false,
+            vec![Event::Set(plain()), Event::Wake, Event::Wake, synced(false), synced(false)],
+            "sync sync",
+            Phase::Sync,
+        ),
+        (
+            "deletion cancels the sync",
+            false,
+            vec![Event::Set(plain()), Event::Set(deleted(30))],
+            "sync cancel terminate(30)",
+            Phase::Terminating,
+        ),
+        (
+            "a late sync result does not go back",
+            false,
+            vec![
+                Event::Set(plain()),
+                Event::Kill { grace: None },
+                Event::Set(plain()),
+                Event::Stopped { gone: true },
+            ],
+            "sync cancel terminate(-) free",
+            Phase::Terminated,
+        ),
+        (
+            "a shorter grace restarts the stop",
+            false,
             vec![Event::Set(deleted(30)), Event::Set(deleted(30)), Event::Set(deleted(1))],
-            "terminate(30) cancel terminate(1)", Phase::Terminating),
-        ("a longer grace does not", false,
-            vec![Event::Set(deleted(1)), Event::Kill { grace: Some(60) }], "terminate(1)", Phase::Terminating),
-        ("a finished pod stops by itself", false,
-            vec![Event::Set(plain()), synced(true), Event::Stopped { gone: true }, Event::Freed { done: true }],
-            "sync terminate(-) free", Phase::Done),
-        ("done stays done", false,
-            vec![Event::Set(plain()), synced(true), Event::Stopped { gone: true }, Event::Freed { done: true }, Event::Wake, Event::Set(plain())],
-            "sync terminate(-) free", Phase::Done),
-        ("deletion of a done pod frees again", false,
-            vec![Event::Set(plain()), synced(true), Event::Stopped { gone: true }, Event::Freed { done: true }, Event::Set(deleted(0))],
-            "sync terminate(-) free free", Phase::Terminated),
-        ("a waiting pod does nothing until allowed", true,
-            vec![Event::Set(plain()), Event::Wake, Event::Allowed], "sync", Phase::Sync),
-        ("a stop that failed is tried again", false,
-            vec![Event::Kill { grace: None }, Event::Stopped { gone: false }, Event::Wake, Event::Stopped { gone: true }],
-            "terminate(-) terminate(-) free", Phase::Terminated),
-        ("the API's terminal phase stops it", false,
-            vec![Event::Set(pod(json!({"status": {"phase": "Failed"}})))], "terminate(-)", Phase::Terminating),
+            "terminate(30) cancel terminate(1)",
+            Phase::Terminating,
+        ),
+        (
+            "a longer grace does not",
+            false,
+            vec![Event::Set(deleted(1)), Event::Kill { grace: Some(60) }],
+            "terminate(1)",
+            Phase::Terminating,
+        ),
+        (
+            "a finished pod stops by itself",
+            false,
+            vec![
+                Event::Set(plain()),
+                synced(true),
+                Event::Stopped { gone: true },
+                Event::Freed { done: true },
+            ],
+            "sync terminate(-) free",
+            Phase::Done,
+        ),
+        (
+            "done stays done",
+            false,
+            vec![
+                Event::Set(plain()),
+                synced(true),
+                Event::Stopped { gone: true },
+                Event::Freed { done: true },
+                Event::Wake,
+                Event::Set(plain()),
+            ],
+            "sync terminate(-) free",
+            Phase::Done,
+        ),
+        (
+            "deletion of a done pod frees again",
+            false,
+            vec![
+                Event::Set(plain()),
+                synced(true),
+                Event::Stopped { gone: true },
+                Event::Freed { done: true },
+                Event::Set(deleted(0)),
+            ],
+            "sync terminate(-) free free",
+            Phase::Terminated,
+        ),
+        (
+            "a waiting pod does nothing until allowed",
+            true,
+            vec![Event::Set(plain()), Event::Wake, Event::Allowed],
+            "sync",
+            Phase::Sync,
+        ),
+        (
+            "a stop that failed is tried again",
+            false,
+            vec![
+                Event::Kill { grace: None },
+                Event::Stopped { gone: false },
+                Event::Wake,
+                Event::Stopped { gone: true },
+            ],
+            "terminate(-) terminate(-) free",
+            Phase::Terminated,
+        ),
+        (
+            "the API's terminal phase stops it",
+            false,
+            vec![Event::Set(pod(json!({"status": {"phase": "Failed"}})))],
+            "terminate(-)",
+            Phase::Terminating,
+        ),
     ];
     for (name, wait, events, expected, phase) in table {
         let (words, state) = run(PodState::new(plain(), wait), events);

@@ -94,11 +94,12 @@ impl Bench {
     }
 
     fn import(&self, name: &str, entrypoint: &[&str]) -> Result<(), Failed> {
-        let tools = ["sh", "sleep", "echo", "cat", "true", "false", "ls", "id", "hostname", "httpd", "wget", "touch", "kill"];
-        let mut entries = vec![(
-            "/bin/busybox".to_owned(),
-            Entry::File { from: "/usr/bin/busybox".into(), mode: 0o755 },
-        )];
+        let tools = [
+            "sh", "sleep", "echo", "cat", "true", "false", "ls", "id", "hostname", "httpd", "wget", "touch",
+            "kill",
+        ];
+        let mut entries =
+            vec![("/bin/busybox".to_owned(), Entry::File { from: "/usr/bin/busybox".into(), mode: 0o755 })];
         entries.extend(tools.map(|t| (format!("/bin/{t}"), Entry::Link { target: "busybox".to_owned() })));
         entries.push(("/tmp".to_owned(), Entry::Directory { mode: 0o1777 }));
         let recipe = Recipe {

@@ -26,7 +26,8 @@ fn main() {
         return;
     }
     let test = |name: &str, run: fn() -> Result<(), Failed>| Trial::test(name, run);
-    let trials = vec![test("static_pods", static_pods::static_pods), test("deployment", with_api::deployment)];
+    let trials =
+        vec![test("static_pods", static_pods::static_pods), test("deployment", with_api::deployment)];
     // Each makes a node of its own; two at once would only measure each other.
     let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
     libtest_mimic::run(&arguments, trials).exit();

@@ -35,7 +35,9 @@ pub fn static_pods() -> Result<(), Failed> {
     bench.manifest("alpha.yaml", &pod("alpha", "echo hello; exec sleep 10000"))?;
     bench.manifest("beta.yaml", &pod("beta", "exec sleep 10000"))?;
     bench.start_kubelet(&[])?;
-    bench.eventually("both pods run", || bench.running("alpha").len() == 1 && bench.running("beta").len() == 1)?;
+    bench.eventually("both pods run", || {
+        bench.running("alpha").len() == 1 && bench.running("beta").len() == 1
+    })?;
     logs(&bench)?;
     labels(&bench)?;
     broken_manifest(&bench)?;
@@ -88,7 +90,9 @@ fn restart(bench: &Bench) -> Result<(), Failed> {
     bench.eventually("beta restarts", || bench.running("beta").iter().any(|id| *id != first))?;
     let second = kill()?;
     bench.eventually("the second restart is held back", || {
-        bench.kubelet_log().contains("Back-off restarting failed container beta in pod beta-node1_kube-system(")
+        bench
+            .kubelet_log()
+            .contains("Back-off restarting failed container beta in pod beta-node1_kube-system(")
     })?;
     check(bench.running("beta").is_empty(), "beta runs in spite of its back-off")?;
     bench.within(Duration::from_secs(15), "beta restarts after its back-off", || {
@@ -112,7 +116,9 @@ fn edit_and_removal(bench: &Bench) -> Result<(), Failed> {
         now.len() == 1 && now != before
     })?;
     bench.eventually("the edited pod logs", || {
-        bench.sh("cat /var/log/pods/kube-system_alpha-node1_*/alpha/0.log").is_ok_and(|t| t.contains("edited"))
+        bench
+            .sh("cat /var/log/pods/kube-system_alpha-node1_*/alpha/0.log")
+            .is_ok_and(|t| t.contains("edited"))
     })?;
     bench.sh("rm /etc/kubernetes/manifests/beta.yaml")?;
     bench.within(Duration::from_secs(10), "the removed pod is gone without a trace", || {

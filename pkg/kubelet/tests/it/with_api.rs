@@ -16,40 +16,9 @@ fn json(bench: &Bench, args: &str) -> Result<Value, Failed> {
     Ok(serde_json::from_str(&kubectl(bench, &format!("{args} -o json"))?)?)
 }
 
-const STATIC: &str = r#"apiVersion: v1
-kind: Pod
-metadata: {name: fixed, namespace: kube-system}
-spec:
-  hostNetwork: true
-  priorityClassName: system-node-critical
-  terminationGracePeriodSeconds: 1
-  containers:
-  - {name: fixed, image: "busybox:1", command: ["/bin/sleep", "10000"]}
-"#;
+const STATIC: &str = include_str!("../../../../testdata/kubelet/static.yaml");
 
-const WEB: &str = r#"apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      initContainers:
-      - {name: prepare, image: "busybox:1", command: ["/bin/sh", "-c", "echo ready > /www/index.html"], volumeMounts: [{name: www, mountPath: /www}]}
-      - {name: side, image: "busybox:1", restartPolicy: Always, command: ["/bin/sleep", "10000"]}
-      containers:
-      - name: web
-        image: busybox:1
-        command: ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/www"]
-        resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 64Mi}}
-        readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}
-        livenessProbe: {tcpSocket: {port: 8080}}
-        volumeMounts: [{name: www, mountPath: /www}]
-      volumes: [{name: www, emptyDir: {}}]
-"#;
+const WEB: &str = include_str!("../../../../testdata/kubelet/web.yaml");
 
 /// The node registers, runs a Deployment, reports, deletes, and shows its static pods.
 pub fn deployment() -> Result<(), Failed> {
@@ -71,7 +40,9 @@ fn node_is_ready(bench: &Bench) -> Result<(), Failed> {
     bench.within(Duration::from_secs(30), "the node is Ready", || {
         json(bench, "get node node1").is_ok_and(|n| {
             let conditions = n["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True" && c["reason"] == "KubeletReady")
+            conditions
+                .iter()
+                .any(|c| c["type"] == "Ready" && c["status"] == "True" && c["reason"] == "KubeletReady")
         })
     })?;
     let node = json(bench, "get node node1")?;
@@ -85,7 +56,8 @@ fn node_is_ready(bench: &Bench) -> Result<(), Failed> {
 fn mirror_pod(bench: &Bench) -> Result<(), Failed> {
     bench.within(Duration::from_secs(20), "the mirror pod shows Running", || {
         json(bench, "-n kube-system get pod fixed-node1").is_ok_and(|p| {
-            p["status"]["phase"] == "Running" && p["metadata"]["annotations"]["kubernetes.io/config.source"] == "file"
+            p["status"]["phase"] == "Running"
+                && p["metadata"]["annotations"]["kubernetes.io/config.source"] == "file"
         })
     })?;
     let before = bench.running("fixed");
@@ -103,7 +75,9 @@ fn apply(bench: &Bench, text: &str) -> Result<(), Failed> {
 }
 
 fn web(bench: &Bench) -> Result<(), Failed> {
-    bench.within(Duration::from_secs(30), "the default service account exists", || kubectl(bench, "get sa default").is_ok())?;
+    bench.within(Duration::from_secs(30), "the default service account exists", || {
+        kubectl(bench, "get sa default").is_ok()
+    })?;
     apply(bench, WEB)?;
     bench.within(Duration::from_secs(60), "the deployment is available", || {
         json(bench, "get deployment web").is_ok_and(|d| d["status"]["availableReplicas"] == 2)
@@ -111,7 +85,10 @@ fn web(bench: &Bench) -> Result<(), Failed> {
     let pods = json(bench, "get pods -l app=web")?;
     let pod = &pods["items"][0];
     let ip = pod["status"]["podIP"].as_str().unwrap_or_default().to_owned();
-    check(bench.sh(&format!("/usr/bin/busybox wget -q -O - http://{ip}:8080/"))? == "ready", "the pod answers")?;
+    check(
+        bench.sh(&format!("/usr/bin/busybox wget -q -O - http://{ip}:8080/"))? == "ready",
+        "the pod answers",
+    )?;
     check(pod["status"]["qosClass"] == "Burstable", "QoS class")?;
     check(pod["status"]["observedGeneration"] == pod["metadata"]["generation"], "observedGeneration")?;
     let init = &pod["status"]["initContainerStatuses"];
@@ -137,10 +114,15 @@ fn deletion(bench: &Bench) -> Result<(), Failed> {
 
 fn failures(bench: &Bench) -> Result<(), Failed> {
     let pod = |name: &str, extra: &str| {
-        format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{terminationGracePeriodSeconds: 1, containers: [{{name: c, {extra}}}]}}\n---\n")
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{terminationGracePeriodSeconds: 1, containers: [{{name: c, {extra}}}]}}\n---\n"
+        )
     };
     let all = [
-        pod("crash", r#"image: "busybox:1", command: ["/bin/sh", "-c", "echo why > /dev/termination-log; exit 3"]"#),
+        pod(
+            "crash",
+            r#"image: "busybox:1", command: ["/bin/sh", "-c", "echo why > /dev/termination-log; exit 3"]"#,
+        ),
         pod("absent", r#"image: "localhost:1/none:1""#),
         pod("never", r#"image: "localhost:1/none:1", imagePullPolicy: Never"#),
         pod("badname", r#"image: "Bad:1""#),

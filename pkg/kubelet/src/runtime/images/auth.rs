@@ -23,7 +23,8 @@ pub fn for_image(configs: &[Value], image: &str) -> Vec<AuthConfig> {
         let auths = config.get("auths").unwrap_or(config);
         for (registry, entry) in auths.as_object().into_iter().flatten() {
             let key = normalise(registry);
-            let fits = path.strip_prefix(&key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']));
+            let fits =
+                path.strip_prefix(&key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']));
             if let (true, Some(auth)) = (fits || wildcard(&key, &path), credentials(entry)) {
                 found.push((key.len(), auth));
             }
@@ -44,7 +45,9 @@ fn normalise(registry: &str) -> String {
 
 /// `*.example.com` fits one label of the host.
 fn wildcard(key: &str, path: &str) -> bool {
-    let (Some(suffix), Some((host, _))) = (key.strip_prefix("*."), path.split_once('/')) else { return false };
+    let (Some(suffix), Some((host, _))) = (key.strip_prefix("*."), path.split_once('/')) else {
+        return false;
+    };
     host.split_once('.').is_some_and(|(_, rest)| rest == suffix)
 }
 

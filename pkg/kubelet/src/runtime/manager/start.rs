@@ -93,13 +93,17 @@ impl PodRuntime {
         let mut mounts = self.volumes.container_mounts(pod, container, &env).await?;
         let io = |what: &str, error: std::io::Error| SetupError::Config(format!("{what}: {error}"));
         if hosts::is_managed(container) && !addresses.pod_ips.is_empty() {
-            mounts.push(self.hosts_mount(pod, container, &addresses.pod_ips).map_err(|e| io("managed hosts file", e))?);
+            mounts.push(
+                self.hosts_mount(pod, container, &addresses.pod_ips)
+                    .map_err(|e| io("managed hosts file", e))?,
+            );
         }
         if let Some(mount) = self.termination_mount(pod, container).map_err(|e| io("termination log", e))? {
             mounts.push(mount);
         }
-        std::fs::create_dir_all(self.log_dir(pod, container))
-            .map_err(|e| io(&format!("create container log directory for container {} failed", container.name), e))?;
+        std::fs::create_dir_all(self.log_dir(pod, container)).map_err(|e| {
+            io(&format!("create container log directory for container {} failed", container.name), e)
+        })?;
         Ok(ContainerInput {
             pod,
             container,
@@ -162,7 +166,9 @@ impl PodRuntime {
     }
 
     async fn post_start(&self, pod: &Pod, container: &Container, id: &str) -> Result<(), Failure> {
-        let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else { return Ok(()) };
+        let Some(hook) = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref()) else {
+            return Ok(());
+        };
         let ip = self.pod_ip(pod.uid()).or_else(|| self.addresses(pod).pod_ips.first().cloned());
         let run = hooks::run(self.runtime.as_ref(), pod, container, id, ip.as_deref(), hook);
         let Err(error) = run.await else { return Ok(()) };

@@ -38,7 +38,8 @@ pub(super) fn plan_init(
     let in_sandbox = |c: &&RuntimeContainer| c.sandbox_id == actions.sandbox_id;
     let mut initialized = pod.spec().containers.iter().any(|main| {
         state.containers.iter().filter(in_sandbox).any(|c| {
-            c.name == main.name && matches!(c.state, ContainerState::ContainerRunning | ContainerState::ContainerExited)
+            c.name == main.name
+                && matches!(c.state, ContainerState::ContainerRunning | ContainerState::ContainerExited)
         })
     });
     let mut reached = initialized;
@@ -94,8 +95,12 @@ fn judge(
         ContainerState::ContainerCreated => Verdict { start: true, ..Verdict::default() },
         ContainerState::ContainerRunning if is_sidecar(container) => judge_sidecar(container, found, probes),
         ContainerState::ContainerRunning => Verdict::default(),
-        ContainerState::ContainerExited if is_sidecar(container) => Verdict { start: true, ..Verdict::default() },
-        ContainerState::ContainerExited if found.exit_code == 0 => Verdict { done: true, ..Verdict::default() },
+        ContainerState::ContainerExited if is_sidecar(container) => {
+            Verdict { start: true, ..Verdict::default() }
+        }
+        ContainerState::ContainerExited if found.exit_code == 0 => {
+            Verdict { done: true, ..Verdict::default() }
+        }
         ContainerState::ContainerExited => {
             let again = should_start(pod, container, state);
             Verdict { start: again, fatal: !again, ..Verdict::default() }

@@ -50,7 +50,8 @@ fn state(containers: &[(&str, char)]) -> RuntimePod {
     let views = containers
         .iter()
         .map(|(name, what)| {
-            let spec = Container { name: (*name).to_owned(), image: Some("i:1".to_owned()), ..Default::default() };
+            let spec =
+                Container { name: (*name).to_owned(), image: Some("i:1".to_owned()), ..Default::default() };
             let status = cri::ContainerStatus { id: (*name).to_owned(), ..Default::default() };
             let mut view = crate::runtime::view::container_view(&status, "s");
             view.name = (*name).to_owned();
@@ -101,7 +102,11 @@ fn main_containers() {
         ("Never", &[("a", '1'), ("b", '1')], "kill-pod"),
     ];
     for (policy, containers, expected) in table {
-        assert_eq!(plan(&pod(policy, &[], &["a", "b"]), &state(containers)), *expected, "{policy} {containers:?}");
+        assert_eq!(
+            plan(&pod(policy, &[], &["a", "b"]), &state(containers)),
+            *expected,
+            "{policy} {containers:?}"
+        );
     }
 }
 
