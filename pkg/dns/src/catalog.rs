@@ -150,6 +150,8 @@ pub trait Catalog {
     fn slices_at(&self, address: IpAddr) -> Vec<Arc<SliceView>>;
     /// Whether anything is known in that namespace.
     fn has_namespace(&self, namespace: &str) -> bool;
+    /// Whether everything has been listed: only then is a missing object a missing name.
+    fn is_complete(&self) -> bool;
 }
 
 /// The catalog that follows the API.
@@ -180,11 +182,6 @@ impl Informers {
     /// Returns once everything has been listed.
     pub(crate) async fn synced(&self) {
         tokio::join!(self.services.synced(), self.slices.synced());
-    }
-
-    /// Whether everything has been listed.
-    pub(crate) fn has_synced(&self) -> bool {
-        self.services.has_synced() && self.slices.has_synced()
     }
 }
 
@@ -217,4 +214,10 @@ impl Catalog for Informers {
     fn has_namespace(&self, namespace: &str) -> bool {
         !self.services.list_namespace(namespace).is_empty()
     }
+    fn is_complete(&self) -> bool {
+        self.services.has_synced() && self.slices.has_synced()
+    }
 }
+
+#[cfg(test)]
+pub(crate) mod memory;

@@ -8,7 +8,7 @@ use copepod_telemetry::{Exposition, PlainResponse, serve_plain};
 use tokio::net::{TcpListener, UdpSocket};
 use tokio_util::sync::CancellationToken;
 
-use crate::catalog::Informers;
+use crate::catalog::{Catalog, Informers};
 use crate::config::Config;
 use crate::forward::Forwarder;
 use crate::metrics::Metrics;
@@ -114,15 +114,15 @@ fn page(path: &str, known: &str, response: PlainResponse) -> PlainResponse {
     if path == known { response } else { PlainResponse::text(404, "404 page not found\n") }
 }
 
-fn readiness(server: &Server) -> PlainResponse {
-    if server.catalog.has_synced() {
+fn readiness(server: &Server<Informers>) -> PlainResponse {
+    if server.catalog.is_complete() {
         PlainResponse::text(200, "OK")
     } else {
         PlainResponse::text(503, "waiting for Services and EndpointSlices\n")
     }
 }
 
-fn exposition(server: &Server) -> PlainResponse {
+fn exposition(server: &Server<Informers>) -> PlainResponse {
     let mut response = PlainResponse::text(200, server.metrics.render(server.forwarder.cached()));
     response.headers[0].1 = Exposition::CONTENT_TYPE.to_owned();
     response

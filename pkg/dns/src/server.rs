@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 
-use crate::catalog::Informers;
+use crate::catalog::Catalog;
 use crate::forward::Forwarder;
 use crate::message::{Parsed, Transport, authoritative, encode, negative, parse, question, relay, reply};
 use crate::metrics::Metrics;
@@ -25,9 +25,9 @@ const MAX_ALIASES: usize = 8;
 
 /// What every query needs.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct Server<C> {
     pub(crate) zone: Zone,
-    pub(crate) catalog: Informers,
+    pub(crate) catalog: C,
     pub(crate) forwarder: Forwarder,
     pub(crate) metrics: Metrics,
     pub(crate) slots: Arc<Semaphore>,
@@ -44,7 +44,7 @@ enum Step {
     Forward { aliases: Vec<Record>, target: Name },
 }
 
-impl Server {
+impl<C: Catalog> Server<C> {
     /// What can be said without waiting.
     fn step(&self, query: &Message) -> Step {
         let Some((name, kind)) = question(query) else {
@@ -56,7 +56,7 @@ impl Server {
         let mut aliases = Vec::new();
         let mut target = name.clone();
         while aliases.len() < MAX_ALIASES {
-            if !self.catalog.has_synced() && self.zone.origin().zone_of(&target) {
+            if !self.catalog.is_complete() && self.zone.origin().zone_of(&target) {
                 return Step::Done(reply(query, ResponseCode::ServFail));
             }
             match self.zone.find(&self.catalog, &target, kind) {
@@ -134,7 +134,7 @@ impl Server {
 }
 
 /// Answers datagrams for as long as it is polled.
-pub(crate) async fn serve_udp(server: Arc<Server>, socket: UdpSocket) {
+pub(crate) async fn serve_udp<C: Catalog + Send + Sync + 'static>(server: Arc<Server<C>>, socket: UdpSocket) {
     let socket = Arc::new(socket);
     let mut buffer = vec![0; 4096];
     loop {
@@ -188,7 +188,10 @@ pub(crate) async fn serve_udp(server: Arc<Server>, socket: UdpSocket) {
 }
 
 /// Answers TCP connections for as long as it is polled.
-pub(crate) async fn serve_tcp(server: Arc<Server>, listener: TcpListener) {
+pub(crate) async fn serve_tcp<C: Catalog + Send + Sync + 'static>(
+    server: Arc<Server<C>>,
+    listener: TcpListener,
+) {
     loop {
         let Ok(slot) = Arc::clone(&server.slots).acquire_owned().await else { return };
         match listener.accept().await {
@@ -209,7 +212,7 @@ pub(crate) async fn serve_tcp(server: Arc<Server>, listener: TcpListener) {
     }
 }
 
-async fn connection(server: &Server, mut stream: TcpStream) -> std::io::Result<()> {
+async fn connection<C: Catalog>(server: &Server<C>, mut stream: TcpStream) -> std::io::Result<()> {
     loop {
         let Ok(len) = tokio::time::timeout(IDLE, stream.read_u16()).await else { return Ok(()) };
         let mut buffer = vec![0; usize::from(len?)];
@@ -234,3 +237,6 @@ async fn connection(server: &Server, mut stream: TcpStream) -> std::io::Result<(
         stream.write_all(&bytes).await?;
     }
 }
+
+#[cfg(test)]
+mod tests;

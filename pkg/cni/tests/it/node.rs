@@ -62,7 +62,7 @@ impl Node {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let store = NodeStore::open(&store).unwrap();
             let result = runtime.block_on(ipam::serve(store, config, token));
-            drop(done.send(()));
+            done.send(()).unwrap_or_default();
             result.unwrap();
         });
         let socket = self.socket();

@@ -18,6 +18,9 @@ use crate::settings::Settings;
 /// The table, named as upstream's.
 pub const TABLE: &str = "kube-proxy";
 
+/// Numbers of hand-written set declarations within a transaction, far from those the library gives out.
+const NUMBERED: u32 = 1 << 20;
+
 #[derive(Debug, Default)]
 struct Programmed {
     rules: Option<PortRules>,
@@ -128,7 +131,11 @@ impl NftablesDriver {
         self.stale = true;
         let mut tx = self.session.begin_replace();
         for id in SetId::ALL {
-            tx = tx.add_set(wire::declare(id));
+            tx = match id {
+                SetId::ServiceEndpoints => tx.raw(wire::declare_numbered(id, NUMBERED)),
+                SetId::AffinityEndpoints => tx.raw(wire::declare_numbered(id, NUMBERED + 1)),
+                _ => tx.add_set(wire::declare(id)),
+            };
         }
         for (name, base) in base_chains() {
             tx = tx.add_chain(chain(name)?.base(base));

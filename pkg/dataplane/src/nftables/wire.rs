@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ipnet::Ipv4Net;
 use nlink::netlink::nftables::{
-    ChainName, CtKey, DynsetExpr, DynsetOp, Expr, Family, Set, SetDataType, SetElement, SetKeyType, Verdict,
+    ChainName, CtKey, DynsetExpr, DynsetOp, Expr, Family, RawMessage, Set, SetDataType, SetElement,
+    SetKeyType, Verdict,
 };
 
 use super::driver::TABLE;
@@ -43,6 +44,45 @@ pub(crate) fn declare(id: SetId) -> Set {
         }
         _ => set.vmap(),
     }
+}
+
+/// The declaration of a map of numbers, with the byte order of its keys: without it `nft list` shows them turned
+/// around. The socket library has no name for that attribute, so the message is written out.
+pub(crate) fn declare_numbered(id: SetId, number: u32) -> RawMessage {
+    const NFT_MSG_NEWSET: u8 = 9;
+    const NLM_F_CREATE_EXCL: u16 = 0x400 | 0x200;
+    const SET_IS_MAP: u32 = 8;
+    const TYPE_MARK: u32 = 19;
+    const TYPE_ADDRESS_AND_PORT: u32 = (7 << 6) | 13;
+    const VERDICT: u32 = 0xffff_ff00;
+    const HOST_ENDIAN: u32 = 1;
+    let number_of = |kind, value: u32| attribute(kind, &value.to_be_bytes());
+    let text = |kind, value: &str| attribute(kind, &[value.as_bytes(), &[0]].concat());
+    let data = match id {
+        SetId::ServiceEndpoints => [number_of(6, TYPE_ADDRESS_AND_PORT), number_of(7, 8)].concat(),
+        _ => number_of(6, VERDICT),
+    };
+    let byte_order = [[0, 4].as_slice(), &HOST_ENDIAN.to_ne_bytes()].concat();
+    let attributes = [
+        text(1, TABLE),
+        text(2, id.name()),
+        number_of(3, SET_IS_MAP),
+        number_of(4, TYPE_MARK),
+        number_of(5, 4),
+        data,
+        number_of(10, number),
+        attribute(13, &byte_order),
+    ];
+    RawMessage::new(NFT_MSG_NEWSET, Family::Ip).flags(NLM_F_CREATE_EXCL).attrs(attributes.concat())
+}
+
+/// One netlink attribute.
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + 4).expect("our attributes are short");
+    let mut out = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+    out.extend_from_slice(value);
+    out.resize(out.len().next_multiple_of(4), 0);
+    out
 }
 
 /// An affinity set's declaration.

@@ -149,7 +149,7 @@ fn forgets_stale_flows(mode: Mode) {
     proxy.endpoints("dns", 5353, "UDP", &["1*"]);
     proxy.sync();
     let (go, got) = udp_client(&net.pods[2], "10.96.0.10:53");
-    let mut next = || {
+    let next = || {
         go.send(()).expect("the client runs");
         got.recv().expect("the client answers")
     };
