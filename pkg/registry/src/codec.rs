@@ -17,7 +17,12 @@ struct TypeMeta {
 }
 
 /// Decodes a body of the row's kind: strict checks, canonical form, type information filled in.
-pub(crate) fn body(cx: &RequestContext, body: &Body, def: &ResourceDef, schema: SchemaRef<'_>) -> ApiResult<Value> {
+pub(crate) fn body(
+    cx: &RequestContext,
+    body: &Body,
+    def: &ResourceDef,
+    schema: SchemaRef<'_>,
+) -> ApiResult<Value> {
     decode_as(cx, body, &def.gvk(), schema)
 }
 
@@ -50,7 +55,8 @@ pub(crate) fn decode_as(
 }
 
 fn yaml(bytes: &Bytes) -> ApiResult<Value> {
-    let text = std::str::from_utf8(bytes).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
+    let text =
+        std::str::from_utf8(bytes).map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?;
     let options = serde_saphyr::options! { legacy_octal_numbers: true };
     serde_saphyr::from_str_with_options(text, options)
         .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))

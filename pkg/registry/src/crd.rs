@@ -52,7 +52,7 @@ pub(crate) fn start(registry: &Arc<Registry>, shutdown: &CancellationToken) {
 async fn run(registry: Weak<Registry>, shutdown: CancellationToken) {
     let follow = async {
         let Some(first) = registry.upgrade() else { return };
-        first.ready().await;
+        first.cache().ready().await;
         let gvr = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
         let Some(store) = first.store(&gvr) else { return };
         let prefix = store.row.def.key_prefix(None);
@@ -64,6 +64,7 @@ async fn run(registry: Weak<Registry>, shutdown: CancellationToken) {
             tokio::pin!(changed);
             let Some(registry) = registry.upgrade() else { return };
             let failed = Box::pin(pass(&registry, &store, &mut seen)).await;
+            registry.custom_done();
             drop(registry);
             tokio::select! {
                 () = &mut changed => {}

@@ -1,6 +1,9 @@
 //! Store errors as a client sees them, with upstream's reasons and texts.
 
-use copepod_api::{ApiError, Reason, status::{Status, StatusCause, StatusDetails}};
+use copepod_api::{
+    ApiError, Reason,
+    status::{Status, StatusCause, StatusDetails},
+};
 use copepod_store::{StoreError, TokenError};
 
 /// The error of a read or write.

@@ -28,6 +28,7 @@
 
 pub mod admission;
 mod allocation;
+mod apiservice;
 mod builtin;
 mod codec;
 mod convert;

@@ -55,7 +55,9 @@ pub(crate) fn match_namespace(object: &mut Value, namespace: Option<&str>) -> Ap
 /// What only the server sets on a new object: identity and time of creation; what it clears: deletion.
 pub(crate) fn fill_new(object: &mut Value, now: Timestamp) {
     let metadata = meta::metadata_mut(object);
-    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"] {
+    for field in
+        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"]
+    {
         metadata.remove(field);
     }
     metadata.insert("creationTimestamp".to_owned(), time(now).into());
@@ -158,12 +160,20 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> FieldErrors {
         }
     }
     if meta::resource_version(new).is_empty() {
-        errors.push(FieldError::invalid(&path.child("resourceVersion"), "", "must be specified for an update"));
+        errors.push(FieldError::invalid(
+            &path.child("resourceVersion"),
+            "",
+            "must be specified for an update",
+        ));
     }
-    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in
+        ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
+    {
         let (new, old) = (member(new, field), member(old, field));
         if new != old {
-            let value = new.cloned().unwrap_or_else(|| if old.is_some_and(Value::is_string) { "".into() } else { Value::Null });
+            let value = new
+                .cloned()
+                .unwrap_or_else(|| if old.is_some_and(Value::is_string) { "".into() } else { Value::Null });
             errors.push(FieldError::invalid(&path.child(field), value, "field is immutable"));
         }
     }
@@ -193,8 +203,14 @@ fn labels_and_annotations(object: &Value, path: &FieldPath) -> FieldErrors {
     let field = path.child("labels");
     for (key, value) in meta::labels(object).into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
-        errors.extend(names::qualified_name(key).into_iter().map(|text| FieldError::invalid(&field, key.as_str(), text)));
-        errors.extend(names::label_value(value).into_iter().map(|text| FieldError::invalid(&field, value, text)));
+        errors.extend(
+            names::qualified_name(key)
+                .into_iter()
+                .map(|text| FieldError::invalid(&field, key.as_str(), text)),
+        );
+        errors.extend(
+            names::label_value(value).into_iter().map(|text| FieldError::invalid(&field, value, text)),
+        );
     }
     let (field, mut size) = (path.child("annotations"), 0);
     for (key, value) in meta::annotations(object).into_iter().flatten() {

@@ -21,7 +21,12 @@ fn reset(row: &Row, subresource: Option<&str>) -> &'static FieldSet {
     }
 }
 
-fn with<T>(cx: &RequestContext, row: &Row, subresource: Option<&str>, run: impl FnOnce(&Request<'_>) -> T) -> T {
+fn with<T>(
+    cx: &RequestContext,
+    row: &Row,
+    subresource: Option<&str>,
+    run: impl FnOnce(&Request<'_>) -> T,
+) -> T {
     let now = time(cx.now);
     run(&Request {
         schema: row.working_schema.root(),

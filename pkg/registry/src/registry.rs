@@ -15,8 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     allocation::service::ServiceAllocation,
-    builtin,
-    crd,
+    apiservice, builtin, crd,
     row::Row,
     store::{Core, Store},
     subresource::TokenIssuer,
@@ -66,6 +65,8 @@ impl Default for RegistryConfig {
 pub struct Registry {
     rows: RwLock<BTreeMap<GroupVersionResource, Arc<Row>>>,
     changed: watch::Sender<u64>,
+    /// Whether the definitions of custom resources have been looked at once.
+    custom: watch::Sender<bool>,
     core: Arc<Core>,
 }
 
@@ -79,10 +80,15 @@ impl Registry {
     /// A registry over `backend`. Its tasks (watch cache, compaction, custom resources, default ServiceCIDR) run until
     /// `shutdown`. Returns at once; [`Self::ready`] waits for the cache.
     #[must_use]
-    pub fn open(backend: Arc<dyn Backend>, config: RegistryConfig, shutdown: &CancellationToken) -> Arc<Self> {
+    pub fn open(
+        backend: Arc<dyn Backend>,
+        config: RegistryConfig,
+        shutdown: &CancellationToken,
+    ) -> Arc<Self> {
         let cache = Cache::start(Arc::clone(&backend), shutdown.clone());
         if let Some(period) = config.compaction {
-            let compactor = copepod_store::run_compactor(backend, Arc::clone(&cache), period, shutdown.clone());
+            let compactor =
+                copepod_store::run_compactor(backend, Arc::clone(&cache), period, shutdown.clone());
             copepod_supervisor::spawn("compactor", compactor);
         }
         let registry = Arc::new_cyclic(|this: &Weak<Self>| {
@@ -90,22 +96,34 @@ impl Registry {
             let core = Arc::new(Core { cache, registry: this.clone(), tokens });
             let services = Arc::new(ServiceAllocation::new(Arc::downgrade(&core), &config));
             let rows = builtin::rows(&config, &services);
-            Self { rows: RwLock::new(rows), changed: watch::Sender::new(0), core }
+            Self {
+                rows: RwLock::new(rows),
+                changed: watch::Sender::new(0),
+                custom: watch::Sender::new(false),
+                core,
+            }
         });
         crd::start(&registry, shutdown);
+        apiservice::start(&registry, shutdown);
         crate::allocation::service::start(&registry, &config, shutdown);
         registry
     }
 
-    /// Waits until the watch cache has been filled.
+    /// Waits until the watch cache has been filled and the custom resources there are have their rows.
     pub async fn ready(&self) {
         self.core.cache.ready().await;
+        // The sender lives as long as the registry.
+        let _served = self.custom.subscribe().wait_for(|done| *done).await.is_ok();
     }
 
-    /// Whether the watch cache has been filled.
+    /// Whether [`Self::ready`] would return at once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.core.cache.is_ready()
+        self.core.cache.is_ready() && *self.custom.borrow()
+    }
+
+    pub(crate) fn custom_done(&self) {
+        self.custom.send_if_modified(|done| !std::mem::replace(done, true));
     }
 
     /// The watch cache, for its revision and cost.
@@ -138,10 +156,6 @@ impl Registry {
     #[must_use]
     pub fn changed(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
-    }
-
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.core
     }
 
     /// Replaces the rows of one custom resource (all versions of `group` and `plural`) by `rows`.

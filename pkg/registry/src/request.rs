@@ -93,7 +93,8 @@ impl RequestContext {
 /// The manager of a write's fields: the parameter, or the user agent up to its first slash, at most 128 bytes.
 #[must_use]
 pub fn field_manager(parameter: &str, user_agent: &str) -> String {
-    let name = if parameter.is_empty() { user_agent.split('/').next().unwrap_or_default() } else { parameter };
+    let name =
+        if parameter.is_empty() { user_agent.split('/').next().unwrap_or_default() } else { parameter };
     let printable: String = name.chars().filter(|c| !c.is_control()).collect();
     let mut end = printable.len().min(128);
     while !printable.is_char_boundary(end) {

@@ -13,7 +13,9 @@ use copepod_api::{ApiError, ApiResult, GroupResource, ResourceDef};
 use copepod_store::{Backend, Cache, Cas, Entry, KeyValue, Revision};
 use serde_json::Value;
 
-use crate::{error::from_store, registry::Registry, request::RequestContext, row::Row, subresource::TokenIssuer};
+use crate::{
+    error::from_store, registry::Registry, request::RequestContext, row::Row, subresource::TokenIssuer,
+};
 
 mod delete;
 mod patch;

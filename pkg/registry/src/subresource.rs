@@ -64,7 +64,8 @@ fn is_namespace(def: &ResourceDef) -> bool {
 
 /// Whether a namespace's own finalizers are gone; true for every other kind.
 pub(crate) fn namespace_finalized(def: &ResourceDef, object: &Value) -> bool {
-    !is_namespace(def) || object.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+    !is_namespace(def)
+        || object.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
 /// Marks a namespace that is to go as terminating; whether its own finalizers keep it.
@@ -82,11 +83,19 @@ pub(crate) fn namespace_terminating(def: &ResourceDef, object: &mut Value) -> bo
 
 /// The answer of subresources that have nothing to say.
 fn success() -> Object {
-    Object::other(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}))
+    Object::other(
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    )
 }
 
 /// Checks the UID and version that a request names, if any.
-fn check_preconditions(store: &Store, target: &Target, object: &Value, uid: &str, version: &str) -> ApiResult<()> {
+fn check_preconditions(
+    store: &Store,
+    target: &Target,
+    object: &Value,
+    uid: &str,
+    version: &str,
+) -> ApiResult<()> {
     let key = store.key(target.namespace.as_deref(), &target.name);
     let refuse = |what: &str, wanted: &str, found: &str| {
         let why = format!(

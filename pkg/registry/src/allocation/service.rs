@@ -43,14 +43,20 @@ impl ServiceAllocation {
         Self { addresses, ports: Arc::new(Ports::new(core, config.node_ports)), families }
     }
 
-    async fn run(&self, cx: &RequestContext, old: Option<&Value>, new: &mut Value) -> ApiResult<Box<dyn Transaction>> {
+    async fn run(
+        &self,
+        cx: &RequestContext,
+        old: Option<&Value>,
+        new: &mut Value,
+    ) -> ApiResult<Box<dyn Transaction>> {
         let old_spec = old.map(Spec::read);
         let mut spec = Spec::read(new);
         if let Some(old) = &old_spec {
             spec.keep_allocated(old);
         }
         spec.normalize_addresses(old_spec.as_ref());
-        families::settle(&mut spec, old_spec.as_ref(), &self.families).map_err(|errors| invalid(new, &errors))?;
+        families::settle(&mut spec, old_spec.as_ref(), &self.families)
+            .map_err(|errors| invalid(new, &errors))?;
         let mut pending = Pending {
             addresses: Arc::clone(&self.addresses),
             taken: Vec::new(),

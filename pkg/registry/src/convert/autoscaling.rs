@@ -12,7 +12,8 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 /// The v2 form of a v1 object.
 pub(super) fn to_v2(object: &mut Value) {
     set_version(object, "autoscaling/v2");
-    let carried: Vec<Option<Value>> = [METRICS, CURRENT, CONDITIONS, BEHAVIOR].map(|key| take(object, key)).into();
+    let carried: Vec<Option<Value>> =
+        [METRICS, CURRENT, CONDITIONS, BEHAVIOR].map(|key| take(object, key)).into();
     let [metrics, current, conditions, behavior] = carried.as_slice() else { return };
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         let target = spec.remove("targetCPUUtilizationPercentage");

@@ -65,7 +65,10 @@ mod tests {
         to_core(&mut event);
         assert_eq!(event["apiVersion"], "v1");
         assert_eq!(event["involvedObject"]["name"], "p");
-        assert_eq!((&event["message"], &event["reportingComponent"], &event["count"]), (&json!("n"), &json!("c"), &json!(3)));
+        assert_eq!(
+            (&event["message"], &event["reportingComponent"], &event["count"]),
+            (&json!("n"), &json!("c"), &json!(3))
+        );
         assert!(event.get("regarding").is_none() && event.get("note").is_none());
         from_core(&mut event);
         assert_eq!(event, new);

@@ -39,7 +39,11 @@ pub(super) async fn run(registry: &Registry, store: &Store, definition: &Value) 
         names::set_condition(&mut new, condition, cx.now);
         let left: Vec<&str> =
             old.map(meta::finalizers).unwrap_or_default().into_iter().filter(|f| *f != FINALIZER).collect();
-        crate::metadata::set(meta::metadata_mut(&mut new), "finalizers", (!left.is_empty()).then(|| json!(left)));
+        crate::metadata::set(
+            meta::metadata_mut(&mut new),
+            "finalizers",
+            (!left.is_empty()).then(|| json!(left)),
+        );
         Ok(new)
     };
     let change = Change { target: &target, part: Part::Status, make: &make, create: false, owned: true };

@@ -136,13 +136,20 @@ fn copy(to: &mut Value, from: &Value, field: &str) {
 fn taken(definition: &Value, all: &[Value]) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
     let others = all.iter().filter(|other| {
-        text(other, "/spec/group") == text(definition, "/spec/group") && meta::name(other) != meta::name(definition)
+        text(other, "/spec/group") == text(definition, "/spec/group")
+            && meta::name(other) != meta::name(definition)
     });
     for other in others {
         let names = other.pointer("/status/acceptedNames").cloned().unwrap_or_default();
         let get = |field: &str| names[field].as_str().map(str::to_owned).filter(|n| !n.is_empty());
         resources.extend(get("plural").into_iter().chain(get("singular")));
-        resources.extend(names["shortNames"].as_array().into_iter().flatten().filter_map(|n| n.as_str().map(str::to_owned)));
+        resources.extend(
+            names["shortNames"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|n| n.as_str().map(str::to_owned)),
+        );
         kinds.extend(get("kind").into_iter().chain(get("listKind")));
     }
     (resources, kinds)

@@ -51,10 +51,13 @@ fn changed_metadata() {
     let mut new = old.clone();
     new["metadata"]["uid"] = "v".into();
     new["metadata"]["finalizers"] = json!(["a/b", "c/d"]);
-    assert_eq!(texts(&validate_update(&new, &old)), [
-        "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"c/d\"}",
-        "metadata.uid: Invalid value: \"v\": field is immutable",
-    ]);
+    assert_eq!(
+        texts(&validate_update(&new, &old)),
+        [
+            "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"c/d\"}",
+            "metadata.uid: Invalid value: \"v\": field is immutable",
+        ]
+    );
     keep_identity(&mut new, &old);
     assert_eq!(new["metadata"]["deletionTimestamp"], "t");
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use copepod_api::{
-    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupResource, GroupVersionKind, Reason, Status, meta,
-    status::StatusDetails,
+    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupResource, GroupVersionKind, Reason, Status,
+    meta, status::StatusDetails,
 };
 use copepod_store::Entry;
 use jiff::{SignedDuration, Timestamp};
@@ -41,8 +41,14 @@ impl Store {
     ///
     /// # Errors
     /// 404, 409 for preconditions that do not hold, what admission refuses.
-    pub async fn delete(&self, cx: &RequestContext, target: &Target, options: &DeleteOptions) -> ApiResult<Deleted> {
+    pub async fn delete(
+        &self,
+        cx: &RequestContext,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> ApiResult<Deleted> {
         check_options(options)?;
+        self.warn_orphans(cx, options);
         let mut current = self.current(target.namespace.as_deref(), &target.name).await?;
         let mut admitted: Option<i64> = None;
         loop {
@@ -61,6 +67,17 @@ impl Store {
                 Ok(deleted) => return Ok(deleted),
                 Err(now) => current = now,
             }
+        }
+    }
+
+    /// Jobs leave their pods unless told otherwise, which surprises.
+    fn warn_orphans(&self, cx: &RequestContext, options: &DeleteOptions) {
+        let chosen = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
+        if !chosen && self.row.garbage == GarbagePolicy::OrphanDependents && self.row.def.plural == "jobs" {
+            cx.warnings.add(
+                "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to \
+                 remove them or set propagationPolicy=Orphan to suppress this warning",
+            );
         }
     }
 
@@ -108,7 +125,8 @@ impl Store {
             Ok(deleted_at) => {
                 self.release(cx, object).await;
                 let mut object = object.clone();
-                meta::metadata_mut(&mut object).insert("resourceVersion".to_owned(), deleted_at.to_string().into());
+                meta::metadata_mut(&mut object)
+                    .insert("resourceVersion".to_owned(), deleted_at.to_string().into());
                 Ok(Ok(self.answer_delete(&object, true)))
             }
             Err(now) => Ok(Err(now)),

@@ -74,7 +74,13 @@ impl Store {
         self.change(cx, &Change { target, part, make: &make, create: false, owned: false }).await
     }
 
-    async fn apply(&self, cx: &RequestContext, target: &Target, part: Part, patch: &Patch) -> ApiResult<Written> {
+    async fn apply(
+        &self,
+        cx: &RequestContext,
+        target: &Target,
+        part: Part,
+        patch: &Patch,
+    ) -> ApiResult<Written> {
         let config = codec::applied(&patch.body)?;
         check_config(&config, target)?;
         let row = &self.row;

@@ -3,7 +3,10 @@
 use copepod_api::{ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupVersionKind};
 use copepod_store::{At, ContinueToken, ListPage, ListRequest, Revision, StoreError};
 
-use super::{Store, selection::{Selection, selection}};
+use super::{
+    Store,
+    selection::{Selection, selection},
+};
 use crate::{
     error::{from_store, from_token},
     object::{Object, ObjectList},
@@ -38,7 +41,12 @@ impl Store {
     ///
     /// # Errors
     /// 404, or a resource version that is not reached in time.
-    pub async fn get(&self, _cx: &RequestContext, target: &Target, resource_version: &str) -> ApiResult<Object> {
+    pub async fn get(
+        &self,
+        _cx: &RequestContext,
+        target: &Target,
+        resource_version: &str,
+    ) -> ApiResult<Object> {
         let cache = &self.core.cache;
         let key = self.key(target.namespace.as_deref(), &target.name);
         let entry = match revision(resource_version)? {
@@ -91,7 +99,9 @@ impl Store {
         let unlimited = options.resource_version == "0" && options.continue_.is_empty();
         let limit = if unlimited { 0 } else { usize::try_from(options.limit).unwrap_or(0) };
         let request = ListRequest { prefix: &prefix, start: &start, at, limit, filter: &selection.filter };
-        if let (Some(name), true, At::Newest) = (&selection.name, self.row.def.namespaced() == namespace.is_some(), at) {
+        if let (Some(name), true, At::Newest) =
+            (&selection.name, self.row.def.namespaced() == namespace.is_some(), at)
+        {
             return self.page_of_one(name, &request).await;
         }
         match self.core.cache.list(&request).await {

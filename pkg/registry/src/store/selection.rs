@@ -41,7 +41,8 @@ pub(super) fn selection(row: &Arc<Row>, options: &ListOptions) -> ApiResult<Sele
         return Ok(Selection { filter: None, name, namespace });
     }
     let row = Arc::clone(row);
-    let filter = move |entry: &Entry| labels.matches(&entry.labels()) && fields_match(&row, entry, &fields, &sources);
+    let filter =
+        move |entry: &Entry| labels.matches(&entry.labels()) && fields_match(&row, entry, &fields, &sources);
     Ok(Selection { filter: Some(Arc::new(filter)), name, namespace })
 }
 

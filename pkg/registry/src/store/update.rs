@@ -47,9 +47,7 @@ impl Store {
         check_names(&object, target)?;
         let uid = meta::uid(&object).to_owned();
         let make = |old: Option<&Value>| {
-            if let Some(old) = old {
-                self.check_uid(target, &uid, meta::uid(old))?;
-            }
+            self.check_uid(target, &uid, old.map_or("", meta::uid))?;
             Ok(object.clone())
         };
         let create = part == Part::Whole && self.row.hooks.create_on_update();

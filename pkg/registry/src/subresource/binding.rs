@@ -1,6 +1,8 @@
 //! `pods/binding`: the scheduler puts a pod on a node.
 
-use copepod_api::{ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupResource, GroupVersionKind, meta};
+use copepod_api::{
+    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupResource, GroupVersionKind, meta,
+};
 use serde_json::{Value, json};
 
 use super::{check_preconditions, success};
@@ -11,7 +13,12 @@ use crate::{
     store::{Change, Part, Store},
 };
 
-pub(super) async fn create(store: &Store, cx: &RequestContext, target: &Target, body: &Body) -> ApiResult<Object> {
+pub(super) async fn create(
+    store: &Store,
+    cx: &RequestContext,
+    target: &Target,
+    body: &Body,
+) -> ApiResult<Object> {
     let gvk = GroupVersionKind::new("", "v1", "Binding");
     let schema = copepod_schema::builtin().kind("", "v1", "Binding");
     let schema = schema.ok_or_else(|| ApiError::internal("no schema of Binding"))?;
@@ -26,9 +33,8 @@ pub(super) async fn create(store: &Store, cx: &RequestContext, target: &Target, 
         let old = old.ok_or_else(|| store.not_found(&target.name))?;
         let (uid, version) = (meta::uid(&binding), meta::resource_version(&binding));
         check_preconditions(store, target, old, uid, version)?;
-        assign(old, &binding, cx).map_err(|why| {
-            ApiError::conflict(&GroupResource::new("", "pods/binding"), &target.name, &why)
-        })
+        assign(old, &binding, cx)
+            .map_err(|why| ApiError::conflict(&GroupResource::new("", "pods/binding"), &target.name, &why))
     };
     let change = Change { target: &pod, part: Part::Sub("binding"), make: &make, create: false, owned: true };
     Box::pin(store.change_stored(cx, &change)).await?;
@@ -90,7 +96,11 @@ fn assign(old: &Value, binding: &Value, cx: &RequestContext) -> Result<Value, St
 }
 
 /// Sets a pod condition; its transition time moves only with its status.
-pub(super) fn set_condition(status: &mut serde_json::Map<String, Value>, mut condition: Value, cx: &RequestContext) {
+pub(super) fn set_condition(
+    status: &mut serde_json::Map<String, Value>,
+    mut condition: Value,
+    cx: &RequestContext,
+) {
     let list = status.entry("conditions").or_insert_with(|| json!([]));
     let Some(list) = list.as_array_mut() else { return };
     condition["lastProbeTime"] = Value::Null;
@@ -99,7 +109,8 @@ pub(super) fn set_condition(status: &mut serde_json::Map<String, Value>, mut con
     match known {
         Some(known) => {
             if known.get("status") == condition.get("status") {
-                condition["lastTransitionTime"] = known.get("lastTransitionTime").cloned().unwrap_or_default();
+                condition["lastTransitionTime"] =
+                    known.get("lastTransitionTime").cloned().unwrap_or_default();
             }
             *known = condition;
         }

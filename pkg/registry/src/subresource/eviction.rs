@@ -1,7 +1,8 @@
 //! `pods/eviction`: a delete that disruption budgets may refuse.
 
 use copepod_api::{
-    ApiError, ApiResult, GroupResource, GroupVersionKind, LabelSelector, Reason, Status, meta, status::StatusCause,
+    ApiError, ApiResult, GroupResource, GroupVersionKind, LabelSelector, Reason, Status, meta,
+    status::StatusCause,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,7 +19,12 @@ use crate::{
 const UNCONFIRMED: usize = 2000;
 const REFUSAL: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-pub(super) async fn create(store: &Store, cx: &RequestContext, target: &Target, body: &Body) -> ApiResult<Object> {
+pub(super) async fn create(
+    store: &Store,
+    cx: &RequestContext,
+    target: &Target,
+    body: &Body,
+) -> ApiResult<Object> {
     let gvk = GroupVersionKind::new("policy", "v1", "Eviction");
     let schema = copepod_schema::builtin().kind(&gvk.group, &gvk.version, &gvk.kind);
     let schema = schema.ok_or_else(|| ApiError::internal("no schema of Eviction"))?;
@@ -33,7 +39,8 @@ pub(super) async fn create(store: &Store, cx: &RequestContext, target: &Target, 
         None => DeleteOptions::default(),
     };
     let mut cx = cx.clone();
-    cx.dry_run |= given.and_then(|o| o.get("dryRun")).and_then(Value::as_array).is_some_and(|d| !d.is_empty());
+    cx.dry_run |=
+        given.and_then(|o| o.get("dryRun")).and_then(Value::as_array).is_some_and(|d| !d.is_empty());
     let pod_target = Target::new(target.namespace.as_deref(), &target.name);
     let pod = store.current(pod_target.namespace.as_deref(), &pod_target.name).await?;
     let pod = pod.ok_or_else(|| store.not_found(&target.name))?;
@@ -116,7 +123,8 @@ fn number(object: &Value, path: &str) -> i64 {
 
 /// Whether a budget lets pods go that are not ready anyway.
 fn spares_unhealthy(budget: &Value) -> bool {
-    let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
+    let (healthy, desired) =
+        (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
     budget.pointer("/spec/unhealthyPodEvictionPolicy") == Some(&json!("AlwaysAllow"))
         || (healthy >= desired && desired > 0)
 }
@@ -166,13 +174,16 @@ fn decrement(budget: &Value, pod: &str, cx: &RequestContext) -> ApiResult<Value>
 }
 
 fn exhausted(budget: &Value, name: &str) -> String {
-    let (healthy, desired) = (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
+    let (healthy, desired) =
+        (number(budget, "/status/currentHealthy"), number(budget, "/status/desiredHealthy"));
     let conditions = budget.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let refused = conditions.into_iter().find(|c| c["type"] == "DisruptionAllowed" && c["status"] == "False");
     let text = |field: &str| refused.and_then(|c| c.get(field)).and_then(Value::as_str).unwrap_or_default();
     let (reason, message) = (text("reason"), text("message"));
     if reason == "SyncFailed" && !message.is_empty() {
-        format!("The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}")
+        format!(
+            "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+        )
     } else if healthy <= desired {
         format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
     } else if message.is_empty() {
@@ -200,7 +211,13 @@ async fn evict(
         let make = |old: Option<&Value>| {
             let old = old.ok_or_else(|| store.not_found(&target.name))?;
             let (uid, version) = (wanted.uid.as_deref(), wanted.resource_version.as_deref());
-            super::check_preconditions(store, target, old, uid.unwrap_or_default(), version.unwrap_or_default())?;
+            super::check_preconditions(
+                store,
+                target,
+                old,
+                uid.unwrap_or_default(),
+                version.unwrap_or_default(),
+            )?;
             let mut pod = old.clone();
             if let Some(map) = pod.as_object_mut() {
                 let condition = json!({

@@ -40,10 +40,8 @@ pub(crate) fn read(row: &Row, object: &Value) -> ApiResult<Value> {
     };
     let metadata = object.get("metadata").and_then(Value::as_object);
     let kept = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
-    let metadata: Map<String, Value> = kept
-        .iter()
-        .filter_map(|field| Some(((*field).to_owned(), metadata?.get(*field)?.clone())))
-        .collect();
+    let metadata: Map<String, Value> =
+        kept.iter().filter_map(|field| Some(((*field).to_owned(), metadata?.get(*field)?.clone()))).collect();
     let mut scale = json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -74,7 +72,12 @@ fn json_path(path: &str) -> Vec<String> {
 }
 
 /// PUT of a Scale.
-pub(crate) async fn update(store: &Store, cx: &RequestContext, target: &Target, body: &Body) -> ApiResult<Written> {
+pub(crate) async fn update(
+    store: &Store,
+    cx: &RequestContext,
+    target: &Target,
+    body: &Body,
+) -> ApiResult<Written> {
     let scale = codec::decode_as(cx, body, &gvk(), schema()?)?;
     if meta::name(&scale) != target.name {
         return Err(ApiError::bad_request(format!(
@@ -87,7 +90,12 @@ pub(crate) async fn update(store: &Store, cx: &RequestContext, target: &Target, 
 }
 
 /// PATCH of a Scale.
-pub(crate) async fn patch(store: &Store, cx: &RequestContext, target: &Target, patch: &Patch) -> ApiResult<Written> {
+pub(crate) async fn patch(
+    store: &Store,
+    cx: &RequestContext,
+    target: &Target,
+    patch: &Patch,
+) -> ApiResult<Written> {
     let schema = schema()?;
     let type_ = match patch.kind {
         PatchKind::Json => patches::PatchType::Json,
@@ -134,7 +142,8 @@ async fn write(
         Ok(new)
     };
     let whole = Target { subresource: None, ..target.clone() };
-    let change = Change { target: &whole, part: Part::Sub("scale"), make: &change, create: false, owned: false };
+    let change =
+        Change { target: &whole, part: Part::Sub("scale"), make: &change, create: false, owned: false };
     let written = Box::pin(store.change(cx, &change)).await?;
     let object = written.object.into_value();
     let mut working = object;
@@ -147,7 +156,8 @@ fn validate(replicas: i64, name: &str) -> ApiResult<()> {
         return Ok(());
     }
     let field = FieldPath::new("spec").child("replicas");
-    let errors: FieldErrors = vec![FieldError::invalid(&field, replicas, "must be greater than or equal to 0")];
+    let errors: FieldErrors =
+        vec![FieldError::invalid(&field, replicas, "must be greater than or equal to 0")];
     Err(ApiError::invalid(&gvk(), name, &errors))
 }
 

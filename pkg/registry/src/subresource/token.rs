@@ -1,6 +1,8 @@
 //! `serviceaccounts/token`: the request is checked here, the token is signed by the API server.
 
-use copepod_api::{ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupResource, GroupVersionKind, meta};
+use copepod_api::{
+    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupResource, GroupVersionKind, meta,
+};
 use serde_json::Value;
 
 use crate::{
@@ -15,7 +17,12 @@ const SHORTEST: i64 = 600;
 /// Longest life of a token, in seconds.
 const LONGEST: i64 = 1 << 32;
 
-pub(super) async fn create(store: &Store, cx: &RequestContext, target: &Target, body: &Body) -> ApiResult<Object> {
+pub(super) async fn create(
+    store: &Store,
+    cx: &RequestContext,
+    target: &Target,
+    body: &Body,
+) -> ApiResult<Object> {
     let gvk = GroupVersionKind::new("authentication.k8s.io", "v1", "TokenRequest");
     let schema = copepod_schema::builtin().kind(&gvk.group, &gvk.version, &gvk.kind);
     let schema = schema.ok_or_else(|| ApiError::internal("no schema of TokenRequest"))?;
@@ -27,7 +34,8 @@ pub(super) async fn create(store: &Store, cx: &RequestContext, target: &Target, 
             spec.insert("expirationSeconds".to_owned(), 3600.into());
         }
     }
-    let issuer = store.core.tokens.as_ref().ok_or_else(|| ApiError::internal("no token issuer is configured"))?;
+    let issuer =
+        store.core.tokens.as_ref().ok_or_else(|| ApiError::internal("no token issuer is configured"))?;
     let account = store.current(target.namespace.as_deref(), &target.name).await?;
     let account = account.ok_or_else(|| store.not_found(&target.name))?;
     let account = store.row.load(&account)?;
@@ -68,14 +76,20 @@ fn validate(request: &Value, gvk: &GroupVersionKind, name: &str) -> ApiResult<()
         errors.push(FieldError::invalid(&field, seconds, "may not specify a duration less than 10 minutes"));
     }
     if seconds > LONGEST {
-        errors.push(FieldError::invalid(&field, seconds, "may not specify a duration larger than 2^32 seconds"));
+        errors.push(FieldError::invalid(
+            &field,
+            seconds,
+            "may not specify a duration larger than 2^32 seconds",
+        ));
     }
     if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(gvk, name, &errors)) }
 }
 
 /// The object the token is bound to; it must exist with the UID given.
 async fn bound_object(store: &Store, target: &Target, request: &Value) -> ApiResult<Option<Value>> {
-    let Some(reference) = request.pointer("/spec/boundObjectRef").filter(|r| !r.is_null()) else { return Ok(None) };
+    let Some(reference) = request.pointer("/spec/boundObjectRef").filter(|r| !r.is_null()) else {
+        return Ok(None);
+    };
     let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
     let (kind, name, uid) = (text("kind"), text("name"), text("uid"));
     let resource = match (kind, text("apiVersion")) {
@@ -83,7 +97,10 @@ async fn bound_object(store: &Store, target: &Target, request: &Value) -> ApiRes
         ("Secret", "v1") => "secrets",
         ("Node", "v1") => "nodes",
         (kind, version) => {
-            let why = format!("cannot bind token for serviceaccount {:?} to object of type {version}, Kind={kind}", target.name);
+            let why = format!(
+                "cannot bind token for serviceaccount {:?} to object of type {version}, Kind={kind}",
+                target.name
+            );
             return Err(ApiError::bad_request(why));
         }
     };

@@ -2,8 +2,8 @@
 
 use copepod_api::{Reason, meta};
 use copepod_registry::{
-    DeleteOptions, Deleted, ListOptions, Patch, PatchKind, Preconditions, Propagation, RequestContext, Store, Target,
-    WatchKind,
+    DeleteOptions, Deleted, ListOptions, Patch, PatchKind, Preconditions, Propagation, RequestContext, Store,
+    Target, WatchKind,
 };
 use serde_json::{Value, json};
 
@@ -20,12 +20,37 @@ fn samples() -> Vec<Sample> {
         ("", "v1", "configmaps", json!({"kind": "ConfigMap", "apiVersion": "v1", "data": {"a": "b"}})),
         ("", "v1", "secrets", json!({"kind": "Secret", "apiVersion": "v1", "stringData": {"a": "b"}})),
         ("", "v1", "serviceaccounts", json!({"kind": "ServiceAccount", "apiVersion": "v1"})),
-        ("", "v1", "nodes", json!({"kind": "Node", "apiVersion": "v1", "spec": {"podCIDR": "10.244.0.0/24"}})),
+        (
+            "",
+            "v1",
+            "nodes",
+            json!({"kind": "Node", "apiVersion": "v1", "spec": {"podCIDR": "10.244.0.0/24"}}),
+        ),
         ("", "v1", "podtemplates", json!({"kind": "PodTemplate", "apiVersion": "v1", "template": template})),
-        ("apps", "v1", "deployments", json!({"kind": "Deployment", "apiVersion": "apps/v1", "spec": {"selector": selector, "template": template}})),
-        ("rbac.authorization.k8s.io", "v1", "clusterroles", json!({"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1", "rules": []})),
-        ("coordination.k8s.io", "v1", "leases", json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "spec": {"holderIdentity": "me"}})),
-        ("scheduling.k8s.io", "v1", "priorityclasses", json!({"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 5})),
+        (
+            "apps",
+            "v1",
+            "deployments",
+            json!({"kind": "Deployment", "apiVersion": "apps/v1", "spec": {"selector": selector, "template": template}}),
+        ),
+        (
+            "rbac.authorization.k8s.io",
+            "v1",
+            "clusterroles",
+            json!({"kind": "ClusterRole", "apiVersion": "rbac.authorization.k8s.io/v1", "rules": []}),
+        ),
+        (
+            "coordination.k8s.io",
+            "v1",
+            "leases",
+            json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "spec": {"holderIdentity": "me"}}),
+        ),
+        (
+            "scheduling.k8s.io",
+            "v1",
+            "priorityclasses",
+            json!({"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": 5}),
+        ),
     ]
 }
 
@@ -83,9 +108,14 @@ async fn update_and_patch(store: &Store, sample: &Value) {
     for (kind, body, expected) in [
         (PatchKind::Merge, json!({"metadata": {"annotations": {"b": "2"}}}), json!({"a": "1", "b": "2"})),
         (PatchKind::Strategic, json!({"metadata": {"annotations": {"a": null}}}), json!({"b": "2"})),
-        (PatchKind::Json, json!([{"op": "add", "path": "/metadata/annotations/c", "value": "3"}]), json!({"b": "2", "c": "3"})),
+        (
+            PatchKind::Json,
+            json!([{"op": "add", "path": "/metadata/annotations/c", "value": "3"}]),
+            json!({"b": "2", "c": "3"}),
+        ),
     ] {
-        let patched = patch(store, "one", kind, &body).await.unwrap_or_else(|e| panic!("{plural} {kind:?}: {e}"));
+        let patched =
+            patch(store, "one", kind, &body).await.unwrap_or_else(|e| panic!("{plural} {kind:?}: {e}"));
         assert_eq!(patched["metadata"]["annotations"], expected, "{plural} {kind:?}");
     }
     for _ in 0..4 {
@@ -147,7 +177,8 @@ async fn finalizers(store: &Store, sample: &Value) {
         ..DeleteOptions::default()
     };
     assert!(delete(store, "kept", &wrong).await.unwrap_err().is(Reason::Conflict), "{plural}");
-    let Deleted::Object { object, gone } = delete(store, "kept", &DeleteOptions::default()).await.unwrap() else {
+    let Deleted::Object { object, gone } = delete(store, "kept", &DeleteOptions::default()).await.unwrap()
+    else {
         panic!("{plural}: deleted in spite of its finalizer")
     };
     assert!(!gone);
@@ -169,7 +200,9 @@ async fn finalizers(store: &Store, sample: &Value) {
     // The garbage collector's finalizers come from the options.
     create(store, &named(sample, "owner")).await.unwrap();
     let orphan = DeleteOptions { propagation_policy: Some(Propagation::Orphan), ..DeleteOptions::default() };
-    let Deleted::Object { object, .. } = delete(store, "owner", &orphan).await.unwrap() else { panic!("{plural}") };
+    let Deleted::Object { object, .. } = delete(store, "owner", &orphan).await.unwrap() else {
+        panic!("{plural}")
+    };
     assert_eq!(object.to_value()["metadata"]["finalizers"], json!(["orphan"]), "{plural}");
     let none = json!({"metadata": {"finalizers": null}});
     patch(store, "owner", PatchKind::Merge, &none).await.unwrap();
@@ -207,7 +240,8 @@ async fn generated_names(store: &Store, sample: &Value) {
 async fn collection(store: &Store) {
     let plural = &store.def().plural;
     let some = ListOptions { label_selector: "app=one".to_owned(), ..ListOptions::default() };
-    let gone = store.delete_collection(&cx(), namespace(store), &DeleteOptions::default(), &some).await.unwrap();
+    let gone =
+        store.delete_collection(&cx(), namespace(store), &DeleteOptions::default(), &some).await.unwrap();
     assert_eq!(gone.items.len(), 1, "{plural}");
     let left = store.list(&cx(), namespace(store), &ListOptions::default()).await.unwrap();
     assert_eq!(left.items.len(), 2, "{plural}");

@@ -95,8 +95,12 @@ async fn objects_of_a_definition() {
     assert_eq!(bytes["items"][0]["kind"], "Widget", "items of custom lists carry their kind");
 
     delete(&definitions, "widgets.example.com", &DeleteOptions::default()).await.unwrap();
-    soon(async || get(&definitions, "widgets.example.com").await.err().filter(|e| e.is(Reason::NotFound))).await;
-    soon(async || rig.registry.row(&GroupVersionResource::new("example.com", "v1", "widgets")).is_none().then_some(())).await;
+    soon(async || get(&definitions, "widgets.example.com").await.err().filter(|e| e.is(Reason::NotFound)))
+        .await;
+    soon(async || {
+        rig.registry.row(&GroupVersionResource::new("example.com", "v1", "widgets")).is_none().then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use copepod_api::{ApiResult, GroupVersionResource, meta};
 use copepod_registry::{
-    Body, DeleteOptions, Deleted, ListOptions, Patch, PatchKind, Registry, RegistryConfig, RequestContext, Store,
-    Target, UserInfo, WatchItem, WatchStream,
+    Body, DeleteOptions, Deleted, ListOptions, Patch, PatchKind, Registry, RegistryConfig, RequestContext,
+    Store, Target, UserInfo, WatchItem, WatchStream,
 };
 use copepod_store::MemoryBackend;
 use serde_json::Value;
@@ -52,7 +52,10 @@ pub(crate) fn json_body(value: &Value) -> Body {
 
 pub(crate) async fn create(store: &Store, object: &Value) -> ApiResult<Value> {
     let target = Target::new(namespace(store), "");
-    store.create(&cx(), &target, json_body(object)).await.map(|o| serde_json::from_slice(&o.to_bytes()).unwrap())
+    store
+        .create(&cx(), &target, json_body(object))
+        .await
+        .map(|o| serde_json::from_slice(&o.to_bytes()).unwrap())
 }
 
 pub(crate) async fn get(store: &Store, name: &str) -> ApiResult<Value> {

@@ -15,11 +15,17 @@ async fn services_get_addresses_and_ports() {
     let rig = rig().await;
     let (store, addresses) = (rig.core("services"), rig.store("networking.k8s.io", "v1", "ipaddresses"));
     let ports = json!([{"port": 80, "protocol": "TCP"}]);
-    let made = create(&store, &service("a", json!({"type": "NodePort", "selector": {"a": "b"}, "ports": ports}))).await.unwrap();
+    let made =
+        create(&store, &service("a", json!({"type": "NodePort", "selector": {"a": "b"}, "ports": ports})))
+            .await
+            .unwrap();
     let ip = made["spec"]["clusterIP"].as_str().unwrap().to_owned();
     assert!(ip.starts_with("10."), "{made}");
     assert_eq!(made["spec"]["clusterIPs"], json!([ip]));
-    assert_eq!((&made["spec"]["ipFamilies"], &made["spec"]["ipFamilyPolicy"]), (&json!(["IPv4"]), &json!("SingleStack")));
+    assert_eq!(
+        (&made["spec"]["ipFamilies"], &made["spec"]["ipFamilyPolicy"]),
+        (&json!(["IPv4"]), &json!("SingleStack"))
+    );
     let port = made["spec"]["ports"][0]["nodePort"].as_i64().unwrap();
     assert!((30000..=32767).contains(&port));
     let address = get(&addresses, &ip).await.unwrap();
@@ -29,7 +35,9 @@ async fn services_get_addresses_and_ports() {
     let error = create(&store, &service("b", taken)).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"{ip}\"]: failed to allocate IP {ip}: provided IP is already allocated")
+        format!(
+            "Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"{ip}\"]: failed to allocate IP {ip}: provided IP is already allocated"
+        )
     );
     let taken = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
     let error = create(&store, &service("b", taken)).await.unwrap_err();
@@ -56,7 +64,10 @@ async fn services_get_addresses_and_ports() {
     assert!(get(&addresses, &ip).await.unwrap_err().is(Reason::NotFound));
     let free = json!({"clusterIP": ip, "type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
     create(&store, &service("b", free)).await.unwrap();
-    let headless = create(&store, &service("c", json!({"clusterIP": "None", "selector": {"a": "b"}, "ports": ports}))).await.unwrap();
+    let headless =
+        create(&store, &service("c", json!({"clusterIP": "None", "selector": {"a": "b"}, "ports": ports})))
+            .await
+            .unwrap();
     assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
 }
 
@@ -90,7 +101,10 @@ async fn pods_are_bound_and_deleted_gracefully() {
     let on_node = ListOptions { field_selector: "spec.nodeName=n1".to_owned(), ..ListOptions::default() };
     assert_eq!(store.list(&cx(), None, &on_node).await.unwrap().items.len(), 1);
 
-    let Deleted::Object { object, gone } = delete(&store, "a", &DeleteOptions::default()).await.unwrap() else { panic!() };
+    let Deleted::Object { object, gone } = delete(&store, "a", &DeleteOptions::default()).await.unwrap()
+    else {
+        panic!()
+    };
     let going = object.to_value();
     assert!(!gone);
     assert_eq!(going["metadata"]["deletionGracePeriodSeconds"], 30);
@@ -118,7 +132,10 @@ async fn a_budget_refuses_an_eviction() {
     let error = post(&store, "a", "eviction", &eviction).await.unwrap_err();
     assert_eq!(error.code(), 429);
     let cause = &error.status().details.as_ref().unwrap().causes[0];
-    assert_eq!((cause.reason.as_str(), cause.message.as_str()), ("DisruptionBudget", "The disruption budget b needs 1 healthy pods and has 1 currently"));
+    assert_eq!(
+        (cause.reason.as_str(), cause.message.as_str()),
+        ("DisruptionBudget", "The disruption budget b needs 1 healthy pods and has 1 currently")
+    );
     budget["status"]["disruptionsAllowed"] = 1.into();
     update(&budgets, &budget, Some("status")).await.unwrap();
     post(&store, "a", "eviction", &eviction).await.unwrap();
@@ -131,9 +148,17 @@ async fn a_budget_refuses_an_eviction() {
 async fn a_namespace_goes_when_it_is_finalized() {
     let rig = rig().await;
     let store = rig.core("namespaces");
-    let made = create(&store, &json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a"}})).await.unwrap();
-    assert_eq!((&made["spec"]["finalizers"], &made["status"]["phase"]), (&json!(["kubernetes"]), &json!("Active")));
-    let Deleted::Object { object, gone } = delete(&store, "a", &DeleteOptions::default()).await.unwrap() else { panic!() };
+    let made = create(&store, &json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "a"}}))
+        .await
+        .unwrap();
+    assert_eq!(
+        (&made["spec"]["finalizers"], &made["status"]["phase"]),
+        (&json!(["kubernetes"]), &json!("Active"))
+    );
+    let Deleted::Object { object, gone } = delete(&store, "a", &DeleteOptions::default()).await.unwrap()
+    else {
+        panic!()
+    };
     let mut going = object.to_value();
     assert!(!gone);
     assert_eq!(going["status"]["phase"], "Terminating");
@@ -154,11 +179,17 @@ async fn events_have_two_views() {
     });
     create(&new, &event).await.unwrap();
     let old = get(&core, "e").await.unwrap();
-    assert_eq!((&old["apiVersion"], &old["message"], &old["involvedObject"]["name"]), (&json!("v1"), &json!("hello"), &json!("p")));
+    assert_eq!(
+        (&old["apiVersion"], &old["message"], &old["involvedObject"]["name"]),
+        (&json!("v1"), &json!("hello"), &json!("p"))
+    );
     assert_eq!(get(&new, "e").await.unwrap()["note"], "hello");
     let by = |field: &str| ListOptions { field_selector: field.to_owned(), ..ListOptions::default() };
     assert_eq!(core.list(&cx(), None, &by("involvedObject.name=p")).await.unwrap().items.len(), 1);
-    assert_eq!(new.list(&cx(), None, &by("regarding.name=p,reportingController=c")).await.unwrap().items.len(), 1);
+    assert_eq!(
+        new.list(&cx(), None, &by("regarding.name=p,reportingController=c")).await.unwrap().items.len(),
+        1
+    );
     assert!(new.list(&cx(), None, &by("involvedObject.name=p")).await.is_err());
 }
 
@@ -166,7 +197,8 @@ async fn events_have_two_views() {
 async fn deployments_scale() {
     let rig = rig().await;
     let store = rig.store("apps", "v1", "deployments");
-    let template = json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let template =
+        json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let deployment = json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d"},
                             "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template}});
     create(&store, &deployment).await.unwrap();
@@ -186,18 +218,26 @@ async fn deployments_scale() {
     negative["metadata"]["resourceVersion"] = "".into();
     let error = store.update(&cx(), &target, json_body(&negative)).await.unwrap_err();
     assert!(error.to_string().contains("must be greater than or equal to 0"), "{error}");
-    patch(&store, "d", copepod_registry::PatchKind::Strategic, &json!({"spec": {"paused": true}})).await.unwrap();
+    patch(&store, "d", copepod_registry::PatchKind::Strategic, &json!({"spec": {"paused": true}}))
+        .await
+        .unwrap();
     assert_eq!(meta::generation(&get(&store, "d").await.unwrap()), 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn autoscalers_have_two_versions() {
     let rig = rig().await;
-    let (v1, v2) = (rig.store("autoscaling", "v1", "horizontalpodautoscalers"), rig.store("autoscaling", "v2", "horizontalpodautoscalers"));
+    let (v1, v2) = (
+        rig.store("autoscaling", "v1", "horizontalpodautoscalers"),
+        rig.store("autoscaling", "v2", "horizontalpodautoscalers"),
+    );
     let object = json!({"kind": "HorizontalPodAutoscaler", "apiVersion": "autoscaling/v1", "metadata": {"name": "h"},
         "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}, "maxReplicas": 3, "targetCPUUtilizationPercentage": 50}});
     let made = create(&v1, &object).await.unwrap();
-    assert_eq!((&made["apiVersion"], &made["spec"]["targetCPUUtilizationPercentage"]), (&json!("autoscaling/v1"), &json!(50)));
+    assert_eq!(
+        (&made["apiVersion"], &made["spec"]["targetCPUUtilizationPercentage"]),
+        (&json!("autoscaling/v1"), &json!(50))
+    );
     let seen = get(&v2, "h").await.unwrap();
     assert_eq!(seen["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 50);
     let list = v1.list(&cx(), None, &ListOptions::default()).await.unwrap();

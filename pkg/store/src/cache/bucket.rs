@@ -203,9 +203,10 @@ impl Bucket {
         self.len() == 0
     }
 
-    /// Waits for the next change after the call.
-    pub async fn changed(&self) {
-        self.changed.notified().await;
+    /// Waits for the next change after the call, whenever the future is polled first.
+    pub fn changed(&self) -> impl Future<Output = ()> + Send + use<'_> {
+        // Made here, not in an async block: it counts changes from now on.
+        self.changed.notified()
     }
 
     /// Records a change. `after` is `None` for a deletion.

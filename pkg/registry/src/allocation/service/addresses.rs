@@ -60,8 +60,9 @@ impl Addresses {
         let store = self.core()?.sibling("networking.k8s.io", "v1", "ipaddresses")?;
         let ranges = self.ranges().await?;
         if let Some(text) = wanted {
-            let address: IpAddr =
-                text.parse().map_err(|_| ApiError::internal(format!("failed to parse service IP {text:?}")))?;
+            let address: IpAddr = text
+                .parse()
+                .map_err(|_| ApiError::internal(format!("failed to parse service IP {text:?}")))?;
             let taken = self.take_one(&store, &ranges, service, address, dry_run).await;
             return match taken {
                 Ok(taken) => Ok(taken),
@@ -70,9 +71,10 @@ impl Addresses {
         }
         let wanted_family = spec.families.get(at).map(String::as_str).unwrap_or_default();
         for range in ranges.iter().filter(|range| family(range) == wanted_family) {
-            if let Some(taken) = take_free(&store, range, service, dry_run).await.map_err(|error| {
-                wrong(format!("failed to allocate IP: {error}"))
-            })? {
+            if let Some(taken) = take_free(&store, range, service, dry_run)
+                .await
+                .map_err(|error| wrong(format!("failed to allocate IP: {error}")))?
+            {
                 return Ok(taken);
             }
         }
@@ -135,7 +137,8 @@ impl Addresses {
         let Ok(store) = core.sibling("networking.k8s.io", "v1", "ipaddresses") else { return };
         let target = Target::new(None, address);
         let gone = store.delete(&RequestContext::internal(), &target, &DeleteOptions::default()).await;
-        if let Err(error) = gone.map(|_| ()).or_else(|e| if e.is(Reason::NotFound) { Ok(()) } else { Err(e) }) {
+        if let Err(error) = gone.map(|_| ()).or_else(|e| if e.is(Reason::NotFound) { Ok(()) } else { Err(e) })
+        {
             tracing::warn!(address, %error, "cluster IP was not released");
         }
     }
@@ -148,7 +151,9 @@ async fn take_free(store: &Store, net: &IpNet, service: &Value, dry_run: bool) -
         // The first address of the range stands for the one that a real request will get.
         return Ok(Some(Taken { address: net.network().to_string() }));
     }
-    for (low, high) in [(range.first + range.offset, range.last), (range.first, range.first + range.offset - 1)] {
+    for (low, high) in
+        [(range.first + range.offset, range.last), (range.first, range.first + range.offset - 1)]
+    {
         if high < low || (range.offset == 0 && low == range.first && high != range.last) {
             continue;
         }

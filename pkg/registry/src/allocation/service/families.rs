@@ -77,12 +77,22 @@ fn narrow(spec: &mut Spec, old: &Spec, policy: &str) -> Result<(), FieldErrors> 
     }
     let field = FieldPath::new("spec").child("ipFamilyPolicy");
     let mut errors = FieldErrors::new();
-    let reduced = |new: &[String], old: &[String]| !new.is_empty() && new.len() < old.len() && new.first() == old.first();
+    let reduced = |new: &[String], old: &[String]| {
+        !new.is_empty() && new.len() < old.len() && new.first() == old.first()
+    };
     if reduced(&spec.cluster_ips, &old.cluster_ips) {
-        errors.push(FieldError::invalid(&field, policy, "must be 'SingleStack' to release the secondary cluster IP"));
+        errors.push(FieldError::invalid(
+            &field,
+            policy,
+            "must be 'SingleStack' to release the secondary cluster IP",
+        ));
     }
     if reduced(&spec.families, &old.families) {
-        errors.push(FieldError::invalid(&field, policy, "must be 'SingleStack' to release the secondary IP family"));
+        errors.push(FieldError::invalid(
+            &field,
+            policy,
+            "must be 'SingleStack' to release the secondary IP family",
+        ));
     }
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
@@ -90,9 +100,12 @@ fn narrow(spec: &mut Spec, old: &Spec, policy: &str) -> Result<(), FieldErrors> 
 fn check_policy(spec: &Spec, policy: &str) -> Result<(), FieldErrors> {
     let field = FieldPath::new("spec").child("ipFamilyPolicy");
     let mut errors = FieldErrors::new();
-    for (many, what) in [(spec.cluster_ips.len() == 2, "cluster IPs"), (spec.families.len() == 2, "IP families")] {
+    for (many, what) in
+        [(spec.cluster_ips.len() == 2, "cluster IPs"), (spec.families.len() == 2, "IP families")]
+    {
         if policy == SINGLE && many {
-            let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
+            let why =
+                format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
             errors.push(FieldError::invalid(&field, policy, why));
         }
     }

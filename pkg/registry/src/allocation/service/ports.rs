@@ -48,7 +48,9 @@ impl Ports {
     fn take(&self, port: i64) -> Result<(), String> {
         let (low, high) = self.range;
         if !(low..=high).contains(&port) {
-            return Err(format!("provided port is not in the valid range. The range of valid ports is {low}-{high}"));
+            return Err(format!(
+                "provided port is not in the valid range. The range of valid ports is {low}-{high}"
+            ));
         }
         if self.used.lock().get_or_insert_default().insert(port) { Ok(()) } else { Err(ALLOCATED.to_owned()) }
     }

@@ -50,7 +50,10 @@ impl Spec {
             ports: spec.get("ports").and_then(Value::as_array).into_iter().flatten().map(port).collect(),
             health_port: spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0),
             local: text("externalTrafficPolicy") == "Local",
-            allocate_node_ports: spec.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool).unwrap_or(true),
+            allocate_node_ports: spec
+                .get("allocateLoadBalancerNodePorts")
+                .and_then(Value::as_bool)
+                .unwrap_or(true),
         }
     }
 

@@ -22,14 +22,24 @@ fn families_of_new_services() {
     let settle = |value, configured: &[&str]| {
         let mut s = spec(value);
         s.normalize_addresses(None);
-        families::settle(&mut s, None, configured).map(|()| (s.policy.clone().unwrap_or_default(), s.families.join(",")))
+        families::settle(&mut s, None, configured)
+            .map(|()| (s.policy.clone().unwrap_or_default(), s.families.join(",")))
     };
     let ok = |policy: &str, families: &str| Ok((policy.to_owned(), families.to_owned()));
     assert_eq!(settle(json!({"selector": {"a": "b"}}), &["IPv4"]), ok("SingleStack", "IPv4"));
     assert_eq!(settle(json!({"clusterIP": "None"}), &["IPv4"]), ok("RequireDualStack", "IPv4,IPv6"));
-    assert_eq!(settle(json!({"clusterIP": "None", "selector": {"a": "b"}}), &["IPv4"]), ok("SingleStack", "IPv4"));
-    assert_eq!(settle(json!({"ipFamilyPolicy": "PreferDualStack"}), &["IPv6", "IPv4"]), ok("PreferDualStack", "IPv6,IPv4"));
-    assert_eq!(settle(json!({"ipFamilyPolicy": "PreferDualStack"}), &["IPv4"]), ok("PreferDualStack", "IPv4"));
+    assert_eq!(
+        settle(json!({"clusterIP": "None", "selector": {"a": "b"}}), &["IPv4"]),
+        ok("SingleStack", "IPv4")
+    );
+    assert_eq!(
+        settle(json!({"ipFamilyPolicy": "PreferDualStack"}), &["IPv6", "IPv4"]),
+        ok("PreferDualStack", "IPv6,IPv4")
+    );
+    assert_eq!(
+        settle(json!({"ipFamilyPolicy": "PreferDualStack"}), &["IPv4"]),
+        ok("PreferDualStack", "IPv4")
+    );
     let text = |result: Result<_, copepod_api::FieldErrors>| result.unwrap_err()[0].to_string();
     assert_eq!(
         text(settle(json!({"ipFamilyPolicy": "RequireDualStack"}), &["IPv4"])),
