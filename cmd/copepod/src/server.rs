@@ -178,7 +178,9 @@ fn proxy_config(node: &Node) -> copepod_proxy::Config {
         kubeconfig: node.layout.kubeconfig("kube-proxy"),
         node_name: node.config.node_name.clone(),
         mode,
+        node_ips: node.config.node_ips.clone(),
         cluster_cidrs: node.config.cluster_cidrs.clone(),
+        service_cidrs: node.config.service_cidrs.clone(),
         ..copepod_proxy::Config::default()
     }
 }
