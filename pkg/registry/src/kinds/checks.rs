@@ -5,4 +5,5 @@ pub(crate) mod ip;
 pub(crate) mod labels;
 pub(crate) mod text;
 pub(crate) mod topology;
+pub(crate) mod warn;
 pub(crate) mod workload;

@@ -6,6 +6,7 @@ mod diff;
 pub(crate) mod env;
 mod gated;
 pub(crate) mod mounts;
+mod overlaps;
 mod parts;
 mod placement;
 pub(crate) mod prepare;
@@ -19,7 +20,7 @@ pub(crate) mod volumes;
 mod warnings;
 
 pub(crate) use diff::render as diff;
-pub(crate) use warnings::template as template_warnings;
+pub(crate) use warnings::{OLD_VOLUMES, template as template_warnings};
 
 use super::kind::Kind;
 

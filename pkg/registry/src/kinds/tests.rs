@@ -103,6 +103,16 @@ fn upstream_causes(answer: &Value) -> Vec<String> {
     texts
 }
 
+/// The warnings of a new object; those of whole APIs are the server's.
+fn warnings(case: &Value, object: &Value) -> (Vec<String>, Vec<String>) {
+    let hooks = hooks_for(text(case, "/group"), text(case, "/resource"));
+    let now = "2026-01-01T00:00:00Z".parse().unwrap();
+    let cx = HookContext { user: anyone(), subresource: None, now };
+    let theirs = case.get("warnings").and_then(Value::as_array).cloned().unwrap_or_default();
+    let theirs = theirs.iter().filter_map(Value::as_str).filter(|w| !w.starts_with("v1 Endpoints is"));
+    (hooks.warnings(&cx, object, None), theirs.map(str::to_owned).collect())
+}
+
 /// Runs a case through the hooks as the store does: the object, and what is wrong with it.
 fn run(case: &Value) -> (Value, FieldErrors) {
     let hooks = hooks_for(text(case, "/group"), text(case, "/resource"));
@@ -178,14 +188,23 @@ fn plain(causes: Vec<String>) -> Vec<String> {
     causes.into_iter().map(cut).collect()
 }
 
+/// What one list has and the other lacks.
+fn only(ours: &[String], theirs: &[String]) -> String {
+    let only = |a: &[String], b: &[String], sign: &str| {
+        a.iter().filter(|t| !b.contains(t)).map(|t| format!("\n    {sign} {t}")).collect::<String>()
+    };
+    only(ours, theirs, "ours  ") + &only(theirs, ours, "theirs")
+}
+
 fn difference(case: &Value) -> Option<String> {
     let (object, errors) = run(case);
     let (ours, theirs) = (plain(causes(&errors)), plain(upstream_causes(&case["answer"])));
     if ours != theirs {
-        let only = |a: &[String], b: &[String], sign: &str| {
-            a.iter().filter(|t| !b.contains(t)).map(|t| format!("\n    {sign} {t}")).collect::<String>()
-        };
-        return Some(only(&ours, &theirs, "ours  ") + &only(&theirs, &ours, "theirs"));
+        return Some(only(&ours, &theirs));
+    }
+    let (ours, theirs) = warnings(case, &object);
+    if errors.is_empty() && case.get("sent").is_none() && ours != theirs {
+        return Some(only(&ours, &theirs));
     }
     if errors.is_empty() {
         let (ours, theirs) = (comparable(&object, ""), comparable(&case["answer"], ""));

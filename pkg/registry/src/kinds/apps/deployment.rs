@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::kinds::at::{At, same};
+use crate::kinds::checks::warn;
 use crate::kinds::checks::workload;
 use crate::kinds::core::podtemplate::template_warnings;
 use crate::kinds::defaults::{
@@ -59,7 +60,11 @@ pub(crate) static KIND: Kind = Kind {
         );
         workload::collisions(&new.get("status"), &old.get("status"));
     },
-    warnings: |new, old| template_warnings(new, old, "/spec/template", "spec.template"),
+    warnings: |new, old| {
+        let mut warnings = warn::names_pods(new, old);
+        warnings.extend(template_warnings(new, old, "/spec/template", "spec.template"));
+        warnings
+    },
     ..Kind::WITH_STATUS
 };
 

@@ -1,6 +1,7 @@
 //! Replica sets.
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::checks::workload;
 use crate::kinds::core::podtemplate::template_warnings;
 use crate::kinds::defaults::{
@@ -25,7 +26,11 @@ pub(crate) static KIND: Kind = Kind {
             &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
         );
     },
-    warnings: |new, old| template_warnings(new, old, "/spec/template", "spec.template"),
+    warnings: |new, old| {
+        let mut warnings = warn::names_pods(new, old);
+        warnings.extend(template_warnings(new, old, "/spec/template", "spec.template"));
+        warnings
+    },
     ..Kind::WITH_STATUS
 };
 

@@ -4,6 +4,7 @@ use copepod_api::{LabelSelector, names};
 use serde_json::{Value, json};
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{labels, workload};
 use crate::kinds::core::persistentvolumeclaim::{self, CLAIM};
 use crate::kinds::core::podtemplate::template_warnings;
@@ -57,7 +58,17 @@ pub(crate) static KIND: Kind = Kind {
         workload::collisions(&new.get("status"), &old.get("status"));
     },
     name: names::dns1123_label,
-    warnings: |new, old| template_warnings(new, old, "/spec/template", "spec.template"),
+    warnings: |new, old| {
+        let mut warnings = template_warnings(new, old, "/spec/template", "spec.template");
+        warnings.extend(warn::about(new, copepod_api::FieldPath::root(), |set, warnings| {
+            let claims = set.at("spec.volumeClaimTemplates");
+            claims.items().for_each(|claim| warn::claim(&claim.get("spec"), warnings));
+            if set.at("spec.revisionHistoryLimit").int().is_some_and(|n| n < 0) {
+                warnings.push("spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended".to_owned());
+            }
+        }));
+        warnings
+    },
     ..Kind::WITH_STATUS
 };
 

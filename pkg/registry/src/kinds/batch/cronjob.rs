@@ -2,6 +2,7 @@
 
 use super::job::{self, FAILURE_POLICY};
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::core::podtemplate::template_warnings;
 use crate::kinds::defaults::{
     Lit::{B, I, S},
@@ -31,7 +32,10 @@ pub(crate) static KIND: Kind = Kind {
     },
     validate_update: Some(|new, old| validate(&new.get("spec"), Some(&old.get("spec")))),
     warnings: |new, old| {
-        template_warnings(new, old, "/spec/jobTemplate/spec/template", "spec.jobTemplate.spec.template")
+        let mut warnings = warn::names_pods(new, old);
+        let (pointer, path) = ("/spec/jobTemplate/spec/template", "spec.jobTemplate.spec.template");
+        warnings.extend(template_warnings(new, old, pointer, path));
+        warnings
     },
     ..Kind::WITH_STATUS
 };

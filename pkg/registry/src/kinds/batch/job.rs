@@ -3,10 +3,10 @@
 pub(crate) mod policies;
 pub(crate) mod validate;
 
-use copepod_api::names;
 use serde_json::{Value, json};
 
 use crate::hooks::HookContext;
+use crate::kinds::checks::warn;
 use crate::kinds::core::podtemplate::template_warnings;
 use crate::kinds::defaults::{
     Lit::{B, I, S},
@@ -49,14 +49,7 @@ pub(crate) static KIND: Kind = Kind {
 };
 
 fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let errors = names::dns1123_label(copepod_api::meta::name(new));
-    let mut warnings = Vec::new();
-    if old.is_none() && !errors.is_empty() {
-        warnings.push(format!(
-            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [{}]",
-            errors.join(" ")
-        ));
-    }
+    let mut warnings = warn::names_pods(new, old);
     warnings.extend(template_warnings(new, old, "/spec/template", "spec.template"));
     warnings
 }

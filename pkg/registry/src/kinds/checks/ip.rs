@@ -22,7 +22,8 @@ pub(crate) fn parse_lenient(text: &str) -> Option<IpAddr> {
     Some(IpAddr::V4(Ipv4Addr::new(part(a)?, part(b)?, part(c)?, part(d)?)))
 }
 
-fn mapped(ip: IpAddr) -> Option<Ipv4Addr> {
+/// The IPv4 address inside an IPv4-mapped IPv6 one.
+pub(crate) fn mapped(ip: IpAddr) -> Option<Ipv4Addr> {
     match ip {
         IpAddr::V6(ip) => ip.to_ipv4_mapped(),
         IpAddr::V4(_) => None,
@@ -57,19 +58,26 @@ pub(crate) fn canonical_address(at: &At<'_>) {
     }
 }
 
+/// The address and the length of a network in CIDR notation.
+pub(crate) fn split_network(text: &str) -> Option<(IpAddr, u8)> {
+    let (ip, bits) = text.split_once('/')?;
+    let ip = parse_lenient(ip)?;
+    let max = if ip.is_ipv4() { 32 } else { 128 };
+    Some((ip, bits.parse().ok().filter(|b| *b <= max)?))
+}
+
+/// The first address of a network that holds `ip`.
+pub(crate) fn network_of(ip: IpAddr, bits: u8) -> IpAddr {
+    ipnet::IpNet::new(ip, bits).map_or(ip, |net| net.trunc().addr())
+}
+
 /// A network in CIDR notation. `old` networks pass as they are.
 pub(crate) fn cidr(at: &At<'_>, old: &[&str]) {
     let text = at.str();
     if old.contains(&text) {
         return;
     }
-    let parsed = text.split_once('/').and_then(|(ip, bits)| {
-        let ip = parse_lenient(ip)?;
-        let max = if ip.is_ipv4() { 32 } else { 128 };
-        let bits: u8 = bits.parse().ok().filter(|b| *b <= max)?;
-        Some((ip, bits))
-    });
-    let Some((ip, bits)) = parsed else {
+    let Some((ip, bits)) = split_network(text) else {
         return at.invalid_as(text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
     };
     let strict = text.parse::<ipnet::IpNet>().ok();

@@ -3,6 +3,7 @@
 use copepod_api::names;
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{ip, labels, text};
 use crate::kinds::defaults::{
     Lit::S,
@@ -15,6 +16,19 @@ pub(crate) static KIND: Kind = Kind {
     defaults: &[Each(&["subsets"], &[Each(&["ports"], &[Zero("protocol", S("TCP"))])])],
     create_on_update: true,
     validate,
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |endpoints, warnings| {
+            let manager = endpoints.at("metadata.labels").key("endpoints.kubernetes.io/managed-by");
+            if manager.str() == "endpoint-controller" {
+                return;
+            }
+            for subset in endpoints.get("subsets").items() {
+                for list in ["addresses", "notReadyAddresses"] {
+                    subset.get(list).items().for_each(|at| warn::address(&at.get("ip"), warnings));
+                }
+            }
+        })
+    },
     ..Kind::PLAIN
 };
 

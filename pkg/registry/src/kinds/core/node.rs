@@ -6,6 +6,7 @@ use copepod_api::{FieldError, names};
 use serde_json::{Value, json};
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{amounts, ip, labels, topology};
 use crate::kinds::defaults::{
     Object,
@@ -31,6 +32,18 @@ pub(crate) static KIND: Kind = Kind {
         changed(new, old);
     }),
     validate_status: changed,
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |node, warnings| {
+            let spec = node.get("spec");
+            warn::out_of_use(&spec, &[("configSource", "the feature is removed")], warnings);
+            if !spec.get("externalID").is_empty() {
+                warnings.push(
+                    "spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned(),
+                );
+            }
+            spec.get("podCIDRs").items().for_each(|at| warn::network(&at, warnings));
+        })
+    },
     ..Kind::PLAIN
 };
 

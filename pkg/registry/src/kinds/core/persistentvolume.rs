@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::persistentvolumeclaim::access_modes;
 use crate::hooks::HookContext;
 use crate::kinds::at::{At, same};
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{amounts, topology};
 use crate::kinds::defaults::{
     Lit::S,
@@ -50,6 +51,17 @@ pub(crate) static KIND: Kind = Kind {
     prepare_status,
     validate: |volume| spec(&volume.get("spec"), false),
     validate_update: Some(update),
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |volume, warnings| {
+            let spec = volume.get("spec");
+            if spec.is("persistentVolumeReclaimPolicy", "Recycle") {
+                warnings.push("spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.".to_owned());
+            }
+            let terms = spec.at("nodeAffinity.required.nodeSelectorTerms");
+            terms.items().for_each(|term| warn::expressions(&term, warnings));
+            warn::out_of_use(&spec, crate::kinds::pod::OLD_VOLUMES, warnings);
+        })
+    },
     ..Kind::PLAIN
 };
 

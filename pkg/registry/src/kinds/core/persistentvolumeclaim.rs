@@ -4,6 +4,7 @@ use copepod_api::{Quantity, names};
 use serde_json::Value;
 
 use crate::kinds::at::{At, same};
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{amounts, labels};
 use crate::kinds::defaults::{
     Object,
@@ -39,6 +40,11 @@ pub(crate) static KIND: Kind = Kind {
     },
     validate: |claim| spec(&claim.get("spec")),
     validate_update: Some(update),
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |claim, warnings| {
+            warn::claim(&claim.get("spec"), warnings)
+        })
+    },
     ..Kind::PLAIN
 };
 

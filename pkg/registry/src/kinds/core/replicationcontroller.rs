@@ -4,6 +4,7 @@ use copepod_api::LabelSelector;
 use serde_json::Value;
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::checks::workload;
 use crate::kinds::defaults::{
     Lit::I,
@@ -26,7 +27,11 @@ pub(crate) static KIND: Kind = Kind {
             &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
         );
     },
-    warnings: |new, old| super::podtemplate::template_warnings(new, old, "/spec/template", "spec.template"),
+    warnings: |new, old| {
+        let mut warnings = warn::names_pods(new, old);
+        warnings.extend(super::podtemplate::template_warnings(new, old, "/spec/template", "spec.template"));
+        warnings
+    },
     ..Kind::WITH_STATUS
 };
 

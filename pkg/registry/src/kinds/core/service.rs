@@ -1,6 +1,7 @@
 //! Services: defaults and what follows from a change of type. Addresses and ports are allocated by the store.
 
 mod validate;
+mod warnings;
 
 use serde_json::{Value, json};
 
@@ -37,6 +38,7 @@ pub(crate) static KIND: Kind = Kind {
         }
     },
     prepare_update,
+    warnings: warnings::warnings,
     validate: validate::create,
     validate_update: Some(validate::update),
     validate_status: validate::status,

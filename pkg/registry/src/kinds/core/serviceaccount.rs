@@ -8,6 +8,16 @@ use crate::kinds::kind::Kind;
 pub(crate) static KIND: Kind = Kind {
     prepare_create: |_, new| keep_names(new),
     prepare_update: |_, new, _| keep_names(new),
+    warnings: |new, old| {
+        let has = |account: &Value| {
+            let annotations = account.pointer("/metadata/annotations");
+            annotations.is_some_and(|a| a.get("kubernetes.io/enforce-mountable-secrets").is_some())
+        };
+        if !has(new) || old.is_some_and(has) {
+            return Vec::new();
+        }
+        vec!["metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets".to_owned()]
+    },
     ..Kind::PLAIN
 };
 

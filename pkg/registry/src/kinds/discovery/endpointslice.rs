@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use copepod_api::{FieldError, names};
 
 use crate::kinds::at::{At, same};
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{ip, labels};
 use crate::kinds::defaults::{
     Lit::S,
@@ -23,6 +24,18 @@ pub(crate) static KIND: Kind = Kind {
     }),
     counts: |new, old| {
         body_differs(new, old) || !same(new.pointer("/metadata/labels"), old.pointer("/metadata/labels"))
+    },
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |slice, warnings| {
+            if slice.is("addressType", "FQDN") {
+                warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+            }
+            let manager = slice.at("metadata.labels").key("endpointslice.kubernetes.io/managed-by");
+            if !manager.str().ends_with("-controller.k8s.io") {
+                let addresses = slice.get("endpoints").items().flat_map(|e| e.get("addresses").items());
+                addresses.for_each(|at| warn::address(&at, warnings));
+            }
+        })
     },
     ..Kind::PLAIN
 };

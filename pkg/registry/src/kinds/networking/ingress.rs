@@ -20,6 +20,14 @@ pub(crate) static KIND: Kind = Kind {
     },
     validate_update: Some(|new, _| spec(&new.get("spec"))),
     validate_status: |new, _| new.at("status.loadBalancer.ingress").items().for_each(|at| point(&at)),
+    warnings: |new, _| {
+        let annotations = new.pointer("/metadata/annotations");
+        let old = annotations.is_some_and(|a| a.get("kubernetes.io/ingress.class").is_some());
+        if !old || new.pointer("/spec/ingressClassName").is_some() {
+            return Vec::new();
+        }
+        vec!["annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead".to_owned()]
+    },
     ..Kind::WITH_STATUS
 };
 

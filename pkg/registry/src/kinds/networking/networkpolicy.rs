@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{ip, labels, text};
 use crate::kinds::defaults::{
     Lit::S,
@@ -20,6 +21,17 @@ pub(crate) static KIND: Kind = Kind {
     )],
     generation: true,
     validate: |policy| validate(&policy.get("spec")),
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |policy, warnings| {
+            for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
+                let rules = policy.get("spec").get(rules);
+                for block in rules.items().flat_map(|r| r.get(peers).items()).map(|p| p.get("ipBlock")) {
+                    warn::network(&block.get("cidr"), warnings);
+                    block.get("except").items().for_each(|at| warn::network(&at, warnings));
+                }
+            }
+        })
+    },
     ..Kind::PLAIN
 };
 

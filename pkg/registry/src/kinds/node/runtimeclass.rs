@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use copepod_api::{FieldError, names};
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{amounts, labels, topology};
 use crate::kinds::defaults::Rule::{Amounts, In};
 use crate::kinds::kind::Kind;
@@ -15,6 +16,15 @@ pub(crate) static KIND: Kind = Kind {
     unconditional_update: false,
     validate,
     validate_update: Some(|new, old| new.get("handler").fixed(&old.get("handler"))),
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |class, warnings| {
+            for (label, _) in class.at("scheduling.nodeSelector").entries() {
+                if let Some(text) = warn::old_label(label) {
+                    warnings.push(format!("scheduling.nodeSelector: {text}"));
+                }
+            }
+        })
+    },
     ..Kind::PLAIN
 };
 

@@ -6,6 +6,7 @@ use copepod_api::FieldError;
 use serde_json::json;
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::defaults::{
     Lit::{B, S},
     Object,
@@ -38,6 +39,14 @@ pub(crate) static KIND: Kind = Kind {
         at.get("volumeLifecycleModes").immutable(&was.get("volumeLifecycleModes"));
     }),
     generation: true,
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |driver, warnings| {
+            let spec = driver.get("spec");
+            if !spec.get("tokenRequests").is_empty() && !spec.get("serviceAccountTokenInSecrets").present() {
+                warnings.push("spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes".to_owned());
+            }
+        })
+    },
     ..Kind::PLAIN
 };
 

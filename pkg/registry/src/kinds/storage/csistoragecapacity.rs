@@ -3,6 +3,7 @@
 use copepod_api::names;
 
 use crate::kinds::at::At;
+use crate::kinds::checks::warn;
 use crate::kinds::checks::{amounts, labels};
 use crate::kinds::defaults::{Object, Rule::Run};
 use crate::kinds::kind::Kind;
@@ -19,6 +20,17 @@ pub(crate) static KIND: Kind = Kind {
             new.get(field).immutable(&old.get(field));
         }
     }),
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |capacity, warnings| {
+            let topology = capacity.get("nodeTopology");
+            warn::expressions(&topology, warnings);
+            for (label, _) in topology.get("matchLabels").entries() {
+                if let Some(text) = warn::old_label(label) {
+                    warnings.push(format!("{}: {text}", topology.get("matchLabels").get(label).path()));
+                }
+            }
+        })
+    },
     ..Kind::PLAIN
 };
 

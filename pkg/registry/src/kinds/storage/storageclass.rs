@@ -4,6 +4,7 @@ use copepod_api::{FieldError, names};
 
 use crate::kinds::at::At;
 use crate::kinds::checks::labels;
+use crate::kinds::checks::warn;
 use crate::kinds::defaults::{Lit::S, Rule::Nil};
 use crate::kinds::kind::Kind;
 
@@ -19,6 +20,16 @@ pub(crate) static KIND: Kind = Kind {
             validate(new);
         }
     }),
+    warnings: |new, _| {
+        warn::about(new, copepod_api::FieldPath::root(), |class, warnings| {
+            let terms = class.get("allowedTopologies").items();
+            for key in terms.flat_map(|t| t.get("matchLabelExpressions").items()).map(|e| e.get("key")) {
+                if let Some(text) = warn::old_label(key.str()) {
+                    warnings.push(format!("{}: {text}", key.path()));
+                }
+            }
+        })
+    },
     ..Kind::PLAIN
 };
 
