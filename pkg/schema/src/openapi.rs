@@ -3,6 +3,8 @@
 //! Nothing is kept: a document is built when asked for. Its identity ([`digest`]) comes from what it is made of, so
 //! that indexes and `ETag`s cost no document. Prose comes from [`crate::descriptions`], where built in.
 
+use std::{collections::BTreeMap, fmt};
+
 use copepod_api::ResourceDef;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
@@ -89,49 +91,73 @@ pub fn index(entries: impl IntoIterator<Item = (String, String)>) -> Value {
     json!({"paths": paths})
 }
 
+/// A document in pieces of text: a tree of it all would take twenty times the memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    dialect: Dialect,
+    version: String,
+    paths: BTreeMap<String, String>,
+    definitions: BTreeMap<String, String>,
+}
+
+/// Writes the document as JSON.
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = json!({"title": "Kubernetes", "version": self.version});
+        let bearer = json!({"type": "apiKey", "name": "authorization", "in": "header",
+            "description": "Bearer Token authentication"});
+        match self.dialect {
+            Dialect::V3 => {
+                write!(f, r#"{{"openapi":"3.0.0","info":{info},"paths":"#)?;
+                object(f, &self.paths)?;
+                f.write_str(r#","components":{"schemas":"#)?;
+                object(f, &self.definitions)?;
+                write!(f, r#","securitySchemes":{{"BearerToken":{bearer}}}}}}}"#)
+            }
+            Dialect::V2 => {
+                write!(f, r#"{{"swagger":"2.0","info":{info},"paths":"#)?;
+                object(f, &self.paths)?;
+                f.write_str(r#","definitions":"#)?;
+                object(f, &self.definitions)?;
+                write!(
+                    f,
+                    r#","securityDefinitions":{{"BearerToken":{bearer}}},"security":[{{"BearerToken":[]}}]}}"#
+                )
+            }
+        }
+    }
+}
+
+/// An object whose values are JSON already.
+fn object(f: &mut fmt::Formatter<'_>, entries: &BTreeMap<String, String>) -> fmt::Result {
+    for (at, (key, value)) in entries.iter().enumerate() {
+        let before = if at == 0 { "{" } else { "," };
+        write!(f, "{before}{}:{value}", Value::from(key.as_str()))?;
+    }
+    f.write_str(if entries.is_empty() { "{}" } else { "}" })
+}
+
 /// The v3 document of one group version.
 #[must_use]
-pub fn v3(sources: &Sources<'_>) -> Value {
-    let mut schemas = definitions::Definitions::new(Dialect::V3);
-    let paths = all(sources, &mut schemas);
-    let mut components = Map::new();
-    components.insert("schemas".to_owned(), schemas.finish());
-    components.insert("securitySchemes".to_owned(), json!({"BearerToken": bearer()}));
-    json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": sources.version},
-        "paths": paths,
-        "components": components,
-    })
+pub fn v3(sources: &Sources<'_>) -> Document {
+    document(sources, Dialect::V3)
 }
 
 /// The v2 document of everything.
 #[must_use]
-pub fn v2(sources: &Sources<'_>) -> Value {
-    let mut definitions = definitions::Definitions::new(Dialect::V2);
-    let paths = all(sources, &mut definitions);
-    json!({
-        "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": sources.version},
-        "paths": paths,
-        "definitions": definitions.finish(),
-        "securityDefinitions": {"BearerToken": bearer()},
-        "security": [{"BearerToken": []}],
-    })
+pub fn v2(sources: &Sources<'_>) -> Document {
+    document(sources, Dialect::V2)
 }
 
-fn bearer() -> Value {
-    json!({"type": "apiKey", "name": "authorization", "in": "header", "description": "Bearer Token authentication"})
-}
-
-fn all(sources: &Sources<'_>, definitions: &mut definitions::Definitions) -> Value {
-    let mut paths = Map::new();
+fn document(sources: &Sources<'_>, dialect: Dialect) -> Document {
+    let mut definitions = definitions::Definitions::new(dialect);
+    let mut paths = BTreeMap::new();
     for row in sources.rows {
-        paths::add(row, definitions, &mut paths);
+        paths::add(row, &mut definitions, &mut paths);
     }
     for custom in sources.custom {
-        custom::add(custom, definitions);
-        paths::add(custom.row, definitions, &mut paths);
+        custom::add(custom, &mut definitions);
+        paths::add(custom.row, &mut definitions, &mut paths);
     }
-    Value::Object(paths)
+    Document { dialect, version: sources.version.to_owned(), paths, definitions: definitions.finish() }
 }

@@ -18,10 +18,10 @@ pub fn model_name(group: &str, version: &str, kind: &str) -> String {
 pub(super) fn add(custom: &Custom<'_>, definitions: &mut Definitions) {
     let row = custom.row;
     let object = object(custom, definitions);
-    definitions.insert(&row.schema, object);
+    definitions.insert(&row.schema, &object);
     let list = list(row, definitions);
     let name = row.schema.rsplit_once('.').map_or(row.schema.as_str(), |(package, _)| package);
-    definitions.insert(&format!("{name}.{}", row.list_kind), list);
+    definitions.insert(&format!("{name}.{}", row.list_kind), &list);
 }
 
 fn gvk(row: &ResourceDef, kind: &str) -> Value {

@@ -1,6 +1,6 @@
 //! Definitions of built-in types in the words of OpenAPI.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -18,13 +18,14 @@ const CRD: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 pub(super) struct Definitions {
     pub(super) dialect: Dialect,
     texts: Descriptions,
-    done: Map<String, Value>,
+    /// Definitions as JSON text.
+    done: BTreeMap<String, String>,
     wanted: BTreeSet<String>,
 }
 
 impl Definitions {
     pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, texts: Descriptions::load(), done: Map::new(), wanted: BTreeSet::new() }
+        Self { dialect, texts: Descriptions::load(), done: BTreeMap::new(), wanted: BTreeSet::new() }
     }
 
     /// A reference to a built-in definition, which will be part of the document.
@@ -34,12 +35,12 @@ impl Definitions {
     }
 
     /// Adds a definition made elsewhere.
-    pub(super) fn insert(&mut self, model: &str, definition: Value) {
-        self.done.insert(model.to_owned(), definition);
+    pub(super) fn insert(&mut self, model: &str, definition: &Value) {
+        self.done.insert(model.to_owned(), definition.to_string());
     }
 
     /// All definitions, closed under reference.
-    pub(super) fn finish(mut self) -> Value {
+    pub(super) fn finish(mut self) -> BTreeMap<String, String> {
         while let Some(model) = self.wanted.pop_first() {
             if self.done.contains_key(&model) {
                 continue;
@@ -48,9 +49,9 @@ impl Definitions {
                 Some(schema) => self.definition(schema, &model),
                 None => self.basic_definition(&model),
             };
-            self.done.insert(model, definition);
+            self.done.insert(model, definition.to_string());
         }
-        Value::Object(self.done)
+        self.done
     }
 
     fn definition(&mut self, schema: SchemaRef<'_>, model: &str) -> Value {

@@ -1,5 +1,7 @@
 //! Paths and operations of a resource row.
 
+use std::collections::BTreeMap;
+
 use copepod_api::{GroupVersionKind, ResourceDef, Verb, Verbs};
 use serde_json::{Map, Value, json};
 
@@ -60,7 +62,7 @@ fn list_model(row: &ResourceDef) -> String {
 }
 
 /// Adds the paths of a row.
-pub(super) fn add(row: &ResourceDef, definitions: &mut Definitions, paths: &mut Map<String, Value>) {
+pub(super) fn add(row: &ResourceDef, definitions: &mut Definitions, paths: &mut BTreeMap<String, String>) {
     let root = format!("/{}", super::path(&row.group, &row.version));
     let scope = if row.namespaced() { "/namespaces/{namespace}" } else { "" };
     let collection = format!("{root}{scope}/{}", row.plural);
@@ -119,7 +121,7 @@ fn operations(
     (served, here): (&Verbs, &[Verb]),
     (kind, model, list, suffix): (&GroupVersionKind, &str, &str, &str),
     definitions: &mut Definitions,
-    paths: &mut Map<String, Value>,
+    paths: &mut BTreeMap<String, String>,
 ) {
     let mut item = Map::new();
     let scoped = if path.contains("{namespace}") { "Namespaced" } else { "" };
@@ -150,7 +152,7 @@ fn operations(
     }
     parameters.push(parameter(definitions.dialect, "query", "pretty", "string"));
     item.insert("parameters".to_owned(), Value::Array(parameters));
-    paths.insert(path.to_owned(), Value::Object(item));
+    paths.insert(path.to_owned(), Value::Object(item).to_string());
 }
 
 fn tag(group: &str) -> &str {

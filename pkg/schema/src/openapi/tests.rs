@@ -1,7 +1,7 @@
 use copepod_api::{ResourceDef, Scope, Verb, Verbs};
 use serde_json::{Value, json};
 
-use super::{Custom, Sources, custom::model_name, digest, index, path, v2, v3};
+use super::{Custom, Document, Sources, custom::model_name, digest, index, path, v2, v3};
 use crate::resources;
 
 fn widget() -> ResourceDef {
@@ -19,11 +19,15 @@ fn widget() -> ResourceDef {
     }
 }
 
+fn tree(document: &Document) -> Value {
+    serde_json::from_str(&document.to_string()).expect("JSON")
+}
+
 #[test]
 fn apps_has_deployments_and_everything_they_refer_to() {
     let rows = resources();
     let rows: Vec<&ResourceDef> = rows.iter().filter(|row| row.group == "apps").collect();
-    let document = v3(&Sources { rows: &rows, custom: &[], version: "v1.37.2" });
+    let document = tree(&v3(&Sources { rows: &rows, custom: &[], version: "v1.37.2" }));
     let schemas = document.pointer("/components/schemas").and_then(Value::as_object).expect("there");
     for (name, schema) in schemas {
         for reference in schema.to_string().split("#/components/schemas/").skip(1) {
@@ -54,7 +58,7 @@ fn custom_resources_are_published() {
     let row = widget();
     let custom = [Custom { row: &row, schema: Some(&schema) }];
     let sources = Sources { rows: &[], custom: &custom, version: "v1.37.2" };
-    let definition = &v2(&sources)["definitions"]["com.example.stable.v1.Widget"];
+    let definition = &tree(&v2(&sources))["definitions"]["com.example.stable.v1.Widget"];
     assert_eq!(definition["description"], "A widget.");
     assert_eq!(
         definition["properties"]["metadata"]["$ref"],
@@ -62,7 +66,7 @@ fn custom_resources_are_published() {
     );
     assert_eq!(definition["properties"]["spec"], json!({"type": "object", "properties": {"n": {}}}));
     assert_eq!(definition["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
-    let document = v3(&sources);
+    let document = tree(&v3(&sources));
     assert_eq!(
         document["components"]["schemas"]["com.example.stable.v1.Widget"]["properties"]["spec"],
         schema["properties"]["spec"]
