@@ -3,11 +3,12 @@
 //! A custom object's own fields are untyped nodes: decoding prunes them but leaves types to validation. The object's
 //! `metadata`, and that of embedded resources, is the built-in ObjectMeta.
 
-use copepod_api::{FieldErrors, FieldPath};
+use copepod_api::{FieldError, FieldErrors, FieldPath};
 use serde_json::{Map, Value};
 
 use crate::node::{
-    Builder, Field, Flags, Format, Kind, ListType, Logic, Node, NodeId, Omit, Pattern, Rules, SchemaSet, Span,
+    Builder, Field, Flags, Format, Kind, ListType, Logic, Node, NodeId, Omit, Pattern, Rules, SchemaRef,
+    SchemaSet, Span,
 };
 
 mod structural;
@@ -23,7 +24,35 @@ pub(crate) fn build(schema: &Value, path: &FieldPath) -> Result<SchemaSet, Field
     }
     let mut converter = Converter { builder: Builder::default() };
     let root = converter.node(schema, true);
-    Ok(converter.builder.finish(Some(root)))
+    let set = converter.builder.finish(Some(root));
+    let mut errors = Vec::new();
+    if let Some(root) = set.root() {
+        check_defaults(schema, root, path, &mut errors);
+    }
+    if errors.is_empty() { Ok(set) } else { Err(errors) }
+}
+
+/// Defaults must be values of their schema, and whole: nothing in them may be pruned.
+fn check_defaults(schema: &Value, node: SchemaRef<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+    if let Some(default) = schema.get("default").filter(|_| !node.is_typed()) {
+        let path = path.child("default");
+        let mut pruned = default.clone();
+        if !crate::defaults::prune(&mut pruned, node).is_empty() {
+            errors.push(FieldError::invalid(&path, default.clone(), "must not have unknown fields"));
+        }
+        crate::defaults::apply(&mut pruned, node);
+        errors.extend(crate::validate::validate(&pruned, node, &path));
+    }
+    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        if let Some(field) = node.field(name) {
+            check_defaults(property, field.schema(), &path.child("properties").key(name), errors);
+        }
+    }
+    for (key, inner) in [("items", node.items()), ("additionalProperties", node.additional())] {
+        if let (Some(schema), Some(inner)) = (schema.get(key), inner) {
+            check_defaults(schema, inner, &path.child(key), errors);
+        }
+    }
 }
 
 struct Converter {

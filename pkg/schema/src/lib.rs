@@ -25,7 +25,7 @@
 //! canonical::canonicalize(&mut value, schema)          encode::encode(&value, schema) -> Vec<u8>
 //!
 //! defaults::apply(&mut value, schema)                  defaults::prune(&mut value, schema) -> Vec<unknown paths>
-//! validate::validate(&value, schema, &FieldPath) -> FieldErrors
+//! validate::validate(&value, schema, &FieldPath) -> FieldErrors;  validate_update(&value, &old, schema, &FieldPath)
 //!
 //! patch::apply(PatchType, &current, body, schema, FieldValidation) -> Result<Decoded, ApiError>   // whole PATCH step
 //! patch::strategic(&original, &patch, schema) -> Result<Value, PatchError>

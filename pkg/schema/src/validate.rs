@@ -18,12 +18,39 @@ pub(crate) use formats::checked_format;
 #[must_use]
 pub fn validate(value: &Value, schema: SchemaRef<'_>, path: &FieldPath) -> FieldErrors {
     let mut errors = Vec::new();
-    node(value, schema, path, &mut errors);
+    node((value, None), schema, path, &mut errors);
     unique(value, schema, path, &mut errors);
     errors
 }
 
-fn node(value: &Value, schema: SchemaRef<'_>, path: &FieldPath, errors: &mut FieldErrors) {
+/// As [`validate`], but what did not change is not judged again: an object that became invalid with a new schema can
+/// still be updated elsewhere (upstream's ratcheting).
+#[must_use]
+pub fn validate_update(value: &Value, old: &Value, schema: SchemaRef<'_>, path: &FieldPath) -> FieldErrors {
+    let mut errors = Vec::new();
+    node((value, Some(old)), schema, path, &mut errors);
+    let mut repeated = Vec::new();
+    unique(value, schema, path, &mut repeated);
+    if !repeated.is_empty() {
+        let mut before = Vec::new();
+        unique(old, schema, path, &mut before);
+        if before.is_empty() {
+            errors.extend(repeated);
+        }
+    }
+    errors
+}
+
+/// Judges a value, beside what it was before.
+fn node(
+    (value, old): (&Value, Option<&Value>),
+    schema: SchemaRef<'_>,
+    path: &FieldPath,
+    errors: &mut FieldErrors,
+) {
+    if old.is_some_and(|old| value_equal(old, value)) {
+        return;
+    }
     if !schema.is_typed() {
         check_type(value, schema, path, errors);
     }
@@ -44,7 +71,7 @@ fn node(value: &Value, schema: SchemaRef<'_>, path: &FieldPath, errors: &mut Fie
         Value::Object(map) => {
             for (key, value) in map {
                 if let Some(child) = schema.child(key) {
-                    node(value, child, &path.child(key), errors);
+                    node((value, old.and_then(|old| old.get(key))), child, &path.child(key), errors);
                 }
             }
             for name in schema.rules().map(|rules| rules.required.as_slice()).unwrap_or_default() {
@@ -56,12 +83,18 @@ fn node(value: &Value, schema: SchemaRef<'_>, path: &FieldPath, errors: &mut Fie
         Value::Array(list) => {
             if let Some(items) = schema.items() {
                 for (at, item) in list.iter().enumerate() {
-                    node(item, items, &path.index(at), errors);
+                    node((item, same_item(item, old, schema)), items, &path.index(at), errors);
                 }
             }
         }
         _ => {}
     }
+}
+
+/// What an item of a keyed list was before; items of other lists have no identity.
+fn same_item<'v>(item: &Value, old: Option<&'v Value>, schema: SchemaRef<'_>) -> Option<&'v Value> {
+    let old = old.and_then(Value::as_array).filter(|_| schema.list_type() == ListType::Map)?;
+    old.iter().find(|other| schema.list_keys().all(|key| other.get(key) == item.get(key)))
 }
 
 /// The name of a JSON value's type in OpenAPI.
@@ -195,7 +228,7 @@ fn junctors(value: &Value, schema: SchemaRef<'_>, rules: &Rules, path: &FieldPat
         ids.iter()
             .map(|id| {
                 let mut errors = Vec::new();
-                node(value, set.at(*id), path, &mut errors);
+                node((value, None), set.at(*id), path, &mut errors);
                 errors
             })
             .collect()

@@ -141,3 +141,33 @@ fn schemas_must_be_structural() {
         .is_empty()
     );
 }
+
+#[test]
+fn defaults_must_fit_their_schema() {
+    let text = |default: Value| -> String {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "object",
+            "properties": {"n": {"type": "integer", "maximum": 3}}, "default": default}}});
+        let errors = SchemaSet::from_crd(&schema, &FieldPath::root()).err().unwrap_or_default();
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(text(json!({"n": 1})), "");
+    assert!(text(json!({"n": "x"})).contains("properties[a].default.n in body must be of type integer"));
+    assert!(text(json!({"z": 1})).contains("must not have unknown fields"));
+}
+
+#[test]
+fn updates_are_judged_by_what_they_change() {
+    let set = set(&widget());
+    let root = set.root().expect("made from a schema");
+    let old =
+        json!({"spec": {"size": 99, "mode": "warp", "parts": [{"id": "a", "n": "x"}, {"id": "b", "n": 1}]}});
+    let mut new = old.clone();
+    new["spec"]["mode"] = json!("fast");
+    new["spec"]["parts"][1]["n"] = json!(2);
+    assert_eq!(validate::validate_update(&new, &old, root, &FieldPath::root()), []);
+    new["spec"]["size"] = json!(98);
+    new["spec"]["tags"] = json!(["a", "a"]);
+    let errors = validate::validate_update(&new, &old, root, &FieldPath::root());
+    let fields: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
+    assert_eq!(fields, ["spec.size", "spec.tags[1]"]);
+}
