@@ -14,7 +14,10 @@ use tokio_util::sync::CancellationToken;
 use crate::resources::LEASES;
 use crate::{Client, OptionalExt, Result};
 
-/// Which lease to take, and in whose name. Durations are upstream's by default: 15 s, 10 s, 2 s.
+/// Pause while the server is not there, or not ready, at start.
+const NOT_YET: Duration = Duration::from_millis(250);
+
+/// Which lease to take, and in whose name. Durations are upstream's by default: 15 s and 2 s.
 #[derive(Debug, Clone)]
 pub struct LeaseConfig {
     /// Namespace, usually `kube-system`.
@@ -25,8 +28,6 @@ pub struct LeaseConfig {
     pub identity: String,
     /// How long a lease is valid after its last renewal.
     pub duration: Duration,
-    /// How long the holder keeps trying to renew before it gives up.
-    pub renew_deadline: Duration,
     /// Pause between attempts.
     pub retry_period: Duration,
 }
@@ -40,7 +41,6 @@ impl LeaseConfig {
             name: name.to_owned(),
             identity: identity.to_owned(),
             duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
         }
     }
@@ -94,16 +94,18 @@ pub async fn acquire(
     shutdown: &CancellationToken,
 ) -> Option<CancellationToken> {
     loop {
-        match attempt(client, &config).await {
+        let pause = match attempt(client, &config).await {
             Ok(true) => break,
-            Ok(false) => {}
+            Ok(false) => config.retry_period,
             Err(error) => {
-                tracing::debug!(lease = config.name, error = crate::chain(&error), "cannot take lease")
+                let error = crate::chain(&error);
+                tracing::debug!(lease = config.name, error, "cannot take lease");
+                NOT_YET
             }
-        }
+        };
         tokio::select! {
             () = shutdown.cancelled() => return None,
-            () = tokio::time::sleep(config.retry_period) => {}
+            () = tokio::time::sleep(pause) => {}
         }
     }
     let lost = shutdown.child_token();
@@ -118,7 +120,6 @@ async fn renew(
     lost: &CancellationToken,
     shutdown: &CancellationToken,
 ) {
-    let mut renewed = tokio::time::Instant::now();
     loop {
         tokio::select! {
             () = shutdown.cancelled() => {
@@ -131,15 +132,12 @@ async fn renew(
             () = tokio::time::sleep(config.duration / 3) => {}
         }
         match attempt(client, config).await {
-            Ok(true) => renewed = tokio::time::Instant::now(),
+            Ok(true) => {}
             Ok(false) => return lost.cancel(),
+            // A server that is away, or not ready to say yes yet, lets nobody else have the lease either; the next
+            // attempt that is answered decides.
             Err(error) => {
                 tracing::debug!(lease = config.name, error = crate::chain(&error), "cannot renew lease");
-                // With one control plane nobody else can have it: its server being away is no reason to stop before
-                // the deadline, and after it a fresh attempt decides.
-                if renewed.elapsed() > config.renew_deadline && error.api().is_some() {
-                    return lost.cancel();
-                }
             }
         }
     }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 const NAMESPACE: &str = "kube-system";
 /// Lifetime asked for; the token is replaced after four fifths of what was granted.
 const LIFETIME: u64 = 3600;
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Makes clients that act as ServiceAccounts.
 #[derive(Debug)]

@@ -18,7 +18,9 @@ use crate::watch::{EventType, RawEvent, Watch, parse};
 use crate::{Client, ClientError, Labels, ListOptions, ObjectKey, Result, WatchOptions};
 
 /// Back-off between failed attempts. Short, because the server is usually on this machine and restarts within seconds.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// Longest back-off while there is no server at all: an attempt costs little, and waiting costs start-up time.
+const ABSENT: Duration = Duration::from_millis(500);
 /// A watch that ended this soon counts as a failure, so that a server that refuses politely is not hammered.
 const TOO_SHORT: Duration = Duration::from_secs(1);
 const PAGE: u32 = 500;
@@ -69,6 +71,7 @@ where
     let mut failures = 0_u32;
     loop {
         let started = Instant::now();
+        let mut longest = BACKOFF.1;
         let result = tokio::select! {
             () = shutdown.cancelled() => return,
             result = attempt(informer, client, &mut position) => result,
@@ -87,6 +90,9 @@ where
                     failures = 0;
                 }
                 failures += 1;
+                if matches!(error, ClientError::Transport { .. }) {
+                    longest = ABSENT;
+                }
                 if failures == 3 {
                     tracing::warn!(%resource, error = crate::chain(&error), "cannot follow, keep trying");
                 } else {
@@ -97,14 +103,14 @@ where
         if failures > 0 {
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(backoff(failures)) => {}
+                () = tokio::time::sleep(backoff(failures, longest)) => {}
             }
         }
     }
 }
 
-fn backoff(failures: u32) -> Duration {
-    let base = BACKOFF.0.saturating_mul(1_u32 << failures.saturating_sub(1).min(10)).min(BACKOFF.1);
+fn backoff(failures: u32, longest: Duration) -> Duration {
+    let base = BACKOFF.0.saturating_mul(1_u32 << failures.saturating_sub(1).min(10)).min(longest);
     base.mul_f64(rand::random_range(0.8..1.2))
 }
 
