@@ -135,10 +135,7 @@ impl ImageManager {
 
     async fn inspect(&self, spec: &cri::ImageSpec) -> Result<Option<ReadyImage>, CriError> {
         let status = self.images.image_status(spec.clone(), false).await?;
-        Ok(status.image.map(|image| ReadyImage {
-            image_ref: image.id.clone(),
-            user: ImageUser { uid: image.uid.as_ref().map(|u| u.value), name: image.username },
-        }))
+        Ok(status.image.map(|image| ReadyImage { image_ref: image.id.clone(), user: user_of(image) }))
     }
 
     async fn pull(
@@ -177,7 +174,7 @@ impl ImageManager {
                     go_duration(started.elapsed())
                 );
                 event(EventKind::Normal, "Pulled", &text);
-                let user = image.map(|i| ImageUser { uid: i.uid.map(|u| u.value), name: i.username });
+                let user = image.map(user_of);
                 Ok(ReadyImage { image_ref, user: user.unwrap_or_default() })
             }
             Err(error) => {
@@ -229,6 +226,13 @@ impl ImageManager {
         }
         Err(last.expect("at least one try was made"))
     }
+}
+
+/// The user an image names; root when it names none.
+fn user_of(image: cri::Image) -> ImageUser {
+    let uid = image.uid.as_ref().map(|u| u.value);
+    let nobody = image.username.is_empty().then_some(0);
+    ImageUser { uid: uid.or(nobody), name: image.username }
 }
 
 /// A duration as Go prints it, cut to milliseconds.

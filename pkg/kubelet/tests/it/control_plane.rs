@@ -40,6 +40,7 @@ pub fn start(bench: &mut Bench) -> Result<(), Failed> {
         format!("--tls-private-key-file={}", pki("apiserver.key")),
         format!("--kubelet-client-certificate={}", pki("admin.crt")),
         format!("--kubelet-client-key={}", pki("admin.key")),
+        "--kubelet-preferred-address-types=InternalIP,Hostname".to_owned(),
         "--cert-dir=/run/apiserver".to_owned(),
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
         format!("--service-account-key-file={}", pki("sa.pub")),
