@@ -90,10 +90,7 @@ pub fn table(def: &ResourceDef, objects: &[&Value], now: Timestamp) -> Table {
 
 /// Name and creation time, for kinds without columns of their own.
 fn plain(objects: &[&Value]) -> Table {
-    let mut columns = rows::columns("Name|Created At");
-    if let Some(created) = columns.last_mut() {
-        created.type_ = "date".to_owned();
-    }
+    let columns = rows::columns("Name|Created At:date");
     let rows = objects.iter().enumerate().map(|(object, value)| Row {
         cells: vec![meta::name(value).into(), created_at(value).into()],
         conditions: Vec::new(),

@@ -177,7 +177,7 @@ pub(super) static CANDIDATES: Printer =
 
 /// Priority classes.
 pub(super) static PRIORITIES: Printer =
-    Printer::new("Name|Value:integer|Global-Default:boolean|Age|PreemptionPolicy*", |cx, object| {
+    Printer::new("Name|Value:integer|Global-Default:boolean|Age|PreemptionPolicy", |cx, object| {
         vec![
             meta::name(object).into(),
             int(object, "/value").into(),
@@ -210,7 +210,7 @@ pub(super) static API_SERVICES: Printer = Printer::new("Name|Service|Available|A
 });
 
 /// Storage version migrations.
-pub(super) static MIGRATIONS: Printer = Printer::new("Name|Resource|Status", |_, object| {
+pub(super) static MIGRATIONS: Printer = Printer::new("Name:plain|Resource|Status", |_, object| {
     let (group, resource) = (text(object, "/spec/resource/group"), text(object, "/spec/resource/resource"));
     let target = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
     let state = list(object, "/status/conditions")

@@ -7,6 +7,33 @@ use serde_json::Value;
 use super::duration::human_duration;
 use super::{Column, Row, Table, cells, jsonpath, rows};
 
+/// Definitions of custom resources.
+pub(super) static DEFINITIONS: rows::Printer = rows::Printer::new(
+    "Name|Scope|Versions|Created At:date|Group*|Kind*|ShortNames*|Established:boolean*",
+    |_, object| {
+        let served =
+            cells::list(object, "/spec/versions").iter().filter(|v| cells::flag(v, "/served", false));
+        let mut versions: Vec<String> = served
+            .map(|v| {
+                let mark = if cells::flag(v, "/storage", false) { "(storage)" } else { "" };
+                format!("{}{mark}", cells::text(v, "/name"))
+            })
+            .collect();
+        versions.sort();
+        let established = cells::condition(cells::list(object, "/status/conditions"), "Established");
+        vec![
+            meta::name(object).into(),
+            cells::text(object, "/spec/scope").into(),
+            versions.join(",").into(),
+            super::created_at(object).into(),
+            cells::text(object, "/spec/group").into(),
+            cells::text(object, "/spec/names/kind").into(),
+            cells::joined(object, "/spec/names/shortNames", ",").into(),
+            (established == Some("True")).into(),
+        ]
+    },
+);
+
 /// The table of custom resources: the name and the columns of the definition, or name and age.
 pub(super) fn table(def: &ResourceDef, objects: &[&Value], now: Timestamp) -> Table {
     let age = [PrinterColumn {

@@ -167,8 +167,8 @@ pub(super) static CIDRS: Printer = Printer::new("Name|CIDRs|Age", |cx, object| {
     vec![meta::name(object).into(), joined(object, "/spec/cidrs", ",").into(), age(cx.now, object)]
 });
 
-/// Addresses in use.
-pub(super) static ADDRESSES: Printer = Printer::new("Name|ParentRef|Age", |cx, object| {
+/// Addresses in use. Upstream's rows have an age without a column.
+pub(super) static ADDRESSES: Printer = Printer::new("Name|ParentRef", |cx, object| {
     let parent = object.pointer("/spec/parentRef").map_or_else(
         || "<none>".to_owned(),
         |p| {

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Column, cluster, network, pod, policy, storage, workload};
+use super::{Column, cluster, custom, network, pod, policy, storage, workload};
 
 /// What cells may depend on beside their object.
 #[derive(Debug)]
@@ -34,17 +34,19 @@ impl Printer {
     }
 }
 
-/// Reads a line of columns: names separated by `|`; `*` after a name makes it wide-only, `:integer` or `:boolean`
-/// give a type other than string.
+/// Reads a line of columns: names separated by `|`; `*` after a name makes it wide-only, `:integer`, `:boolean` or
+/// `:date` give a type other than string. `:key` marks a string as a name, which the column `Name` is of itself, and
+/// `:plain` takes that away.
 pub(super) fn columns(line: &str) -> Vec<Column> {
     line.split('|')
         .map(|word| {
             let (word, priority) = word.strip_suffix('*').map_or((word, 0), |w| (w, 1));
-            let (name, type_) = word.split_once(':').unwrap_or((word, "string"));
+            let (name, type_) =
+                word.split_once(':').unwrap_or((word, if word == "Name" { "key" } else { "plain" }));
             Column {
                 name: name.to_owned(),
-                type_: type_.to_owned(),
-                format: if name == "Name" { "name" } else { "" }.to_owned(),
+                type_: if matches!(type_, "key" | "plain") { "string" } else { type_ }.to_owned(),
+                format: if type_ == "key" { "name" } else { "" }.to_owned(),
                 description: describe(name).to_owned(),
                 priority,
             }
@@ -106,6 +108,7 @@ fn cluster_printer(group: &str, resource: &str) -> Option<&'static Printer> {
         ("coordination.k8s.io", "leasecandidates") => &cluster::CANDIDATES,
         ("scheduling.k8s.io", "priorityclasses") => &cluster::PRIORITIES,
         ("node.k8s.io", "runtimeclasses") => &cluster::RUNTIMES,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &custom::DEFINITIONS,
         ("apiregistration.k8s.io", "apiservices") => &cluster::API_SERVICES,
         ("storagemigration.k8s.io", "storageversionmigrations") => &cluster::MIGRATIONS,
         ("", "persistentvolumes") => &storage::VOLUMES,
@@ -115,7 +118,6 @@ fn cluster_printer(group: &str, resource: &str) -> Option<&'static Printer> {
         ("storage.k8s.io", "volumeattachments") => &storage::ATTACHMENTS,
         ("storage.k8s.io", "csinodes") => &storage::CSI_NODES,
         ("storage.k8s.io", "csidrivers") => &storage::CSI_DRIVERS,
-        ("storage.k8s.io", "csistoragecapacities") => &storage::CAPACITIES,
         ("resource.k8s.io", "deviceclasses" | "resourceclaimtemplates") => &cluster::NAME_AND_AGE,
         ("resource.k8s.io", "resourceclaims") => &storage::RESOURCE_CLAIMS,
         ("resource.k8s.io", "resourceslices") => &storage::RESOURCE_SLICES,

@@ -126,7 +126,7 @@ pub(super) static ATTRIBUTES: Printer = Printer::new("Name|DriverName|Age", |cx,
 
 /// Volume attachments.
 pub(super) static ATTACHMENTS: Printer =
-    Printer::new("Name|Attacher|PV|Node|Attached:boolean|Age", |cx, object| {
+    Printer::new("Name|Attacher:key|PV|Node|Attached:boolean|Age", |cx, object| {
         vec![
             meta::name(object).into(),
             text(object, "/spec/attacher").into(),
@@ -165,12 +165,6 @@ pub(super) static CSI_DRIVERS: Printer = Printer::new(
         ]
     },
 );
-
-/// CSI storage capacities.
-pub(super) static CAPACITIES: Printer = Printer::new("Name|StorageClassName|Capacity", |_, object| {
-    let capacity = scalar(object, "/capacity").unwrap_or_else(|| "<unset>".to_owned());
-    vec![meta::name(object).into(), text(object, "/storageClassName").into(), capacity.into()]
-});
 
 /// Resource claims.
 pub(super) static RESOURCE_CLAIMS: Printer = Printer::new("Name|State|Age", |cx, object| {

@@ -36,9 +36,8 @@ pub(super) static REPLICA_SETS: Printer = Printer::new(REPLICAS, |cx, object| {
 });
 
 /// Deployments.
-pub(super) static DEPLOYMENTS: Printer = Printer::new(
-    "Name|Ready|Up-to-date:integer|Available:integer|Age|Containers*|Images*|Selector*",
-    |cx, object| {
+pub(super) static DEPLOYMENTS: Printer =
+    Printer::new("Name|Ready|Up-to-date|Available|Age|Containers*|Images*|Selector*", |cx, object| {
         let [names, images] = containers(object.pointer("/spec/template/spec"));
         vec![
             meta::name(object).into(),
@@ -50,8 +49,7 @@ pub(super) static DEPLOYMENTS: Printer = Printer::new(
             images,
             selector_text(object.pointer("/spec/selector")).into(),
         ]
-    },
-);
+    });
 
 /// Stateful sets.
 pub(super) static STATEFUL_SETS: Printer =

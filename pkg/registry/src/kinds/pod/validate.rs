@@ -208,6 +208,12 @@ pub(crate) fn status(new: &At<'_>, old: &At<'_>) {
     if !nominated.is_empty() {
         nominated.text(copepod_api::names::dns1123_subdomain);
     }
+    if !old.at("spec.nodeName").is_empty()
+        && !nominated.is_empty()
+        && nominated.str() != was.get("nominatedNodeName").str()
+    {
+        nominated.forbidden("may not be set on pods that are already bound to a node");
+    }
     if !was.get("qosClass").is_empty() {
         status.get("qosClass").immutable(&was.get("qosClass"));
     }
