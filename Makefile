@@ -29,7 +29,7 @@ bench: bundle ## measure footprint and latency; prints JSON and a table
 	$(CARGO) run --locked --release -p copepod-bench -- $(ARGS)
 
 test-vm: bundle ## install, use, reboot and uninstall in a virtual machine with systemd
-	$(CARGO) xtask vm
+	packaging/vm/run.sh
 
 upstream: ## upstream's programs that are shipped, built once into ~/.cache/copepod
 	$(CARGO) xtask upstream build
