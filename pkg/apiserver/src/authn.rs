@@ -52,7 +52,11 @@ impl Authenticator {
             PeerIdentity::Client(_) | PeerIdentity::Refused => return Err(ApiError::unauthorized()),
         }
         if let Some(token) = bearer(headers) {
-            return self.token_for(&token, &[]).await.map(|(user, _)| user).map_err(|_| ApiError::unauthorized());
+            return self
+                .token_for(&token, &[])
+                .await
+                .map(|(user, _)| user)
+                .map_err(|_| ApiError::unauthorized());
         }
         if self.anonymous && !headers.contains_key(header::AUTHORIZATION) {
             return Ok(user::anonymous());

@@ -23,8 +23,6 @@ pub(crate) struct Check<'a> {
     pub verb: &'a str,
     /// The group.
     pub group: &'a str,
-    /// The version; rules do not see it.
-    pub version: &'a str,
     /// The plural.
     pub resource: &'a str,
     /// The subresource; empty for none.
@@ -43,13 +41,16 @@ pub(crate) struct Check<'a> {
 
 impl Default for Check<'_> {
     fn default() -> Self {
-        static NOBODY: UserInfo =
-            UserInfo { name: String::new(), uid: String::new(), groups: Vec::new(), extra: std::collections::BTreeMap::new() };
+        static NOBODY: UserInfo = UserInfo {
+            name: String::new(),
+            uid: String::new(),
+            groups: Vec::new(),
+            extra: std::collections::BTreeMap::new(),
+        };
         Check {
             user: &NOBODY,
             verb: "",
             group: "",
-            version: "",
             resource: "",
             subresource: "",
             namespace: "",
@@ -117,17 +118,17 @@ impl Authorizer {
         }
         let mut reasons: Vec<String> = Vec::new();
         for mode in &self.modes {
-            let (allowed, reason) = match mode.as_str() {
-                "Node" => self.node.authorize(check).await,
-                "RBAC" => self.by_rbac(check),
-                "AlwaysAllow" => (true, String::new()),
-                _ => (false, "Everything is forbidden.".to_owned()),
+            let (name, (allowed, reason)) = match mode.as_str() {
+                "Node" => ("node", self.node.authorize(check).await),
+                "RBAC" => ("rbac", self.by_rbac(check)),
+                "AlwaysAllow" => ("alwaysallow", (true, String::new())),
+                _ => ("alwaysdeny", (false, "Everything is forbidden.".to_owned())),
             };
             if allowed {
                 return Decision { allowed, reason };
             }
             if !reason.is_empty() {
-                reasons.push(reason);
+                reasons.push(format!("{name}: {reason}"));
             }
         }
         Decision { allowed: false, reason: reasons.join("\n") }

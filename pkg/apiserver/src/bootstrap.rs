@@ -84,8 +84,10 @@ impl Server {
     async fn authentication_config(&self) -> ApiResult<()> {
         let config = &self.config;
         let mut entries = serde_json::Map::new();
-        let files =
-            [("client-ca-file", &config.client_ca_file), ("requestheader-client-ca-file", &config.requestheader_client_ca_file)];
+        let files = [
+            ("client-ca-file", &config.client_ca_file),
+            ("requestheader-client-ca-file", &config.requestheader_client_ca_file),
+        ];
         for (key, file) in files {
             if let Some(text) = file.as_ref().and_then(|f| std::fs::read_to_string(f).ok()) {
                 entries.insert(key.to_owned(), text.into());
@@ -105,7 +107,14 @@ impl Server {
             "kind": "ConfigMap", "apiVersion": "v1",
             "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"}, "data": entries,
         });
-        self.ensure("", "configmaps", object, Existing::Replace).await
+        self.ensure("", "configmaps", object, Existing::Replace).await?;
+        // Since when uses of legacy tokens are tracked: there have never been any here, but the cleaner asks.
+        let today = copepod_sys::clock::now().strftime("%Y-%m-%d").to_string();
+        let tracking = json!({
+            "kind": "ConfigMap", "apiVersion": "v1", "data": {"since": today},
+            "metadata": {"name": "kube-apiserver-legacy-service-account-token-tracking", "namespace": "kube-system"},
+        });
+        self.ensure("", "configmaps", tracking, Existing::Keep).await
     }
 
     /// The Service `kubernetes`, with this server as its endpoint.

@@ -162,7 +162,8 @@ impl Config {
     /// When the range is not `<first>-<last>`.
     pub fn node_ports(&self) -> Result<(u16, u16), ServeError> {
         let text = self.service_node_port_range.as_str();
-        let parsed = text.split_once('-').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
+        let parsed =
+            text.split_once('-').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
         parsed.filter(|(a, b): &(u16, u16)| *a > 0 && a <= b).ok_or_else(|| ServeError::Flag {
             flag: "service-node-port-range",
             why: format!("{text:?} is not a range of ports"),
@@ -196,7 +197,11 @@ impl Config {
     /// Audiences of this server.
     #[must_use]
     pub fn audiences(&self) -> Vec<String> {
-        if self.api_audiences.is_empty() { self.service_account_issuer.clone() } else { self.api_audiences.clone() }
+        if self.api_audiences.is_empty() {
+            self.service_account_issuer.clone()
+        } else {
+            self.api_audiences.clone()
+        }
     }
 
     /// Checks what the parser cannot. All problems are named at once.
@@ -220,8 +225,13 @@ impl Config {
         if self.etcd_prefix.trim_matches('/') != "registry" {
             return flag("etcd-prefix", "only /registry is supported".to_owned());
         }
-        if self.etcd_cafile.is_some() != self.etcd_certfile.is_some() || self.etcd_certfile.is_some() != self.etcd_keyfile.is_some() {
-            return flag("etcd-cafile", "give etcd-cafile, etcd-certfile and etcd-keyfile together".to_owned());
+        if self.etcd_cafile.is_some() != self.etcd_certfile.is_some()
+            || self.etcd_certfile.is_some() != self.etcd_keyfile.is_some()
+        {
+            return flag(
+                "etcd-cafile",
+                "give etcd-cafile, etcd-certfile and etcd-keyfile together".to_owned(),
+            );
         }
         if self.kubelet_client_certificate.is_some() != self.kubelet_client_key.is_some() {
             return flag("kubelet-client-certificate", "certificate and key belong together".to_owned());
@@ -266,14 +276,23 @@ mod tests {
     use super::*;
 
     const MINIMAL: &[&str] = &[
-        "kube-apiserver", "--etcd-servers=http://127.0.0.1:2379", "--tls-cert-file=c", "--tls-private-key-file=k",
-        "--service-account-issuer=https://x", "--service-account-signing-key-file=s",
+        "kube-apiserver",
+        "--etcd-servers=http://127.0.0.1:2379",
+        "--tls-cert-file=c",
+        "--tls-private-key-file=k",
+        "--service-account-issuer=https://x",
+        "--service-account-signing-key-file=s",
     ];
 
     #[test]
     fn upstreams_argv() {
-        let more = ["--allow-privileged=true", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-            "--service-cluster-ip-range=10.96.0.0/12", "--anonymous-auth=false"];
+        let more = [
+            "--allow-privileged=true",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--service-cluster-ip-range=10.96.0.0/12",
+            "--anonymous-auth=false",
+        ];
         let config = Config::try_parse_from(MINIMAL.iter().chain(&more)).unwrap();
         config.check().unwrap();
         assert!(config.allow_privileged && !config.anonymous_auth);
@@ -286,7 +305,9 @@ mod tests {
     fn unknown_flags_and_values_are_named() {
         let error = Config::try_parse_from(MINIMAL.iter().chain(&["--frobnicate=1"])).unwrap_err();
         assert!(error.to_string().contains("--frobnicate"), "{error}");
-        let bad = |flag| Config::try_parse_from(MINIMAL.iter().chain(&[flag])).unwrap().check().unwrap_err().to_string();
+        let bad = |flag| {
+            Config::try_parse_from(MINIMAL.iter().chain(&[flag])).unwrap().check().unwrap_err().to_string()
+        };
         assert!(bad("--authorization-mode=Webhook").contains("authorization-mode"));
         assert!(bad("--enable-admission-plugins=Foo").contains("Foo"));
         assert!(bad("--event-ttl=soon").contains("event-ttl"));

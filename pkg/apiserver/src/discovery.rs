@@ -70,8 +70,10 @@ impl Discovery {
                 documents.insert(prefix, group);
             }
         }
-        documents
-            .insert("/apis".to_owned(), json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}));
+        documents.insert(
+            "/apis".to_owned(),
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}),
+        );
         let (core, named): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(name, _)| name.is_empty());
         let aggregated = [("/api", aggregated::document(&core)), ("/apis", aggregated::document(&named))];
         Self { documents, aggregated: aggregated.into() }
@@ -81,7 +83,9 @@ impl Discovery {
     pub(crate) fn legacy(&self, path: &str, address: &str) -> Option<Value> {
         if path == "/api" {
             let by_client = json!([{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]);
-            return Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": by_client}));
+            return Some(
+                json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": by_client}),
+            );
         }
         self.documents.get(path).cloned()
     }

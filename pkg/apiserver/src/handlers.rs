@@ -41,7 +41,8 @@ impl Server {
             }
             "/.well-known/openid-configuration" => Ok(respond::json(200, &self.openid_configuration())),
             "/openid/v1/jwks" => {
-                let keys: Vec<_> = self.authn.tokens.keys.iter().map(copepod_pki::jwt::PublicKey::to_jwk).collect();
+                let keys: Vec<_> =
+                    self.authn.tokens.keys.iter().map(copepod_pki::jwt::PublicKey::to_jwk).collect();
                 let body = json!({"keys": keys}).to_string();
                 Ok(respond::with_type(200, "application/jwk-set+json", body))
             }
@@ -54,10 +55,18 @@ impl Server {
     }
 
     fn paths(&self) -> Vec<String> {
-        let mut paths: Vec<String> =
-            ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]
-                .map(str::to_owned)
-                .to_vec();
+        let mut paths: Vec<String> = [
+            "/healthz",
+            "/livez",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/openid/v1/jwks",
+            "/readyz",
+            "/version",
+        ]
+        .map(str::to_owned)
+        .to_vec();
         paths.push("/.well-known/openid-configuration".to_owned());
         paths.push("/api".to_owned());
         paths.extend(self.discovery.load().paths());
@@ -133,7 +142,10 @@ impl Server {
             "patch" => self.patch(&store, call).await,
             "delete" => self.delete(&store, call).await,
             "deletecollection" => self.delete_collection(&store, call).await,
-            _ => Err(ApiError::new(Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")),
+            _ => Err(ApiError::new(
+                Reason::MethodNotAllowed,
+                "the server does not allow this method on the requested resource",
+            )),
         }
     }
 }
@@ -144,7 +156,8 @@ pub(crate) type StoreRef = Store;
 /// A document with an entity tag: 304 when the client has it.
 pub(crate) fn tagged(call: &Call, document: bytes::Bytes, tag: &str, media_type: &str) -> Response<Body> {
     let quoted = format!("\"{tag}\"");
-    let known = call.header(header::IF_NONE_MATCH).split(',').any(|t| t.trim().trim_start_matches("W/") == quoted);
+    let known =
+        call.header(header::IF_NONE_MATCH).split(',').any(|t| t.trim().trim_start_matches("W/") == quoted);
     let mut response = if known {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = http::StatusCode::NOT_MODIFIED;

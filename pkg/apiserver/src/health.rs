@@ -91,7 +91,8 @@ mod tests {
     #[test]
     fn failing_checks_are_named() {
         let health = Health::default();
-        let code = |path: &str, query: &str| health.answer(path, &Query::parse(query)).map(|r| r.status().as_u16());
+        let code =
+            |path: &str, query: &str| health.answer(path, &Query::parse(query)).map(|r| r.status().as_u16());
         assert_eq!(code("/readyz", ""), Some(500));
         for name in [ETCD, BOOTSTRAP, NAMESPACES] {
             health.set(name, true);

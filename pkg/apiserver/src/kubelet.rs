@@ -75,7 +75,12 @@ impl Kubelets {
         let port = node.pointer("/status/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
         let port = port.and_then(|p| u16::try_from(p).ok()).filter(|p| *p != 0).unwrap_or(KUBELET_PORT);
         let name = copepod_api::meta::name(node);
-        let none = || format!("no preferred addresses found for node {}; known addresses: []", copepod_api::field::quote(name));
+        let none = || {
+            format!(
+                "no preferred addresses found for node {}; known addresses: []",
+                copepod_api::field::quote(name)
+            )
+        };
         found.map(|host| (host.to_owned(), port)).ok_or_else(none)
     }
 
@@ -176,6 +181,11 @@ mod tests {
             {"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "10.0.0.9"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": 10251}}}});
         assert_eq!(kubelets.address(&node).unwrap(), ("10.0.0.9".to_owned(), 10251));
-        assert!(kubelets.address(&json!({"metadata": {"name": "n"}})).unwrap_err().contains("no preferred addresses"));
+        assert!(
+            kubelets
+                .address(&json!({"metadata": {"name": "n"}}))
+                .unwrap_err()
+                .contains("no preferred addresses")
+        );
     }
 }

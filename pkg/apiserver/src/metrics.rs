@@ -78,7 +78,13 @@ impl Metrics {
         );
         for (label, series) in &all {
             for (code, count) in &series.by_code {
-                line(&mut out, "apiserver_request_total", label, &format!(",code=\"{code}\""), &count.to_string());
+                line(
+                    &mut out,
+                    "apiserver_request_total",
+                    label,
+                    &format!(",code=\"{code}\""),
+                    &count.to_string(),
+                );
             }
         }
         out.push_str(
@@ -121,7 +127,12 @@ mod tests {
     #[test]
     fn counts_by_code_and_bucket() {
         let metrics = Metrics::default();
-        let info = RequestInfo { is_resource: true, verb: "get".into(), resource: "pods".into(), ..RequestInfo::default() };
+        let info = RequestInfo {
+            is_resource: true,
+            verb: "get".into(),
+            resource: "pods".into(),
+            ..RequestInfo::default()
+        };
         metrics.observe(Label::of(&info), 200, Duration::from_millis(30));
         metrics.observe(Label::of(&info), 404, Duration::from_millis(3));
         let text = metrics.render();

@@ -87,9 +87,7 @@ impl Clause {
 /// Parses an Accept header; the most wanted clause first.
 pub(crate) fn parse_accept(header: &str) -> Vec<Clause> {
     let mut clauses: Vec<Clause> = header.split(',').filter_map(parse_clause).collect();
-    clauses.sort_by(|a, b| {
-        b.quality.total_cmp(&a.quality).then(b.specificity().cmp(&a.specificity()))
-    });
+    clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality).then(b.specificity().cmp(&a.specificity())));
     clauses
 }
 
@@ -177,7 +175,9 @@ pub(crate) fn body_encoding(content_type: &str) -> ApiResult<Encoding> {
     ENCODINGS.iter().find(|(_, t)| *t == media_type).map(|(e, _)| *e).ok_or_else(|| {
         ApiError::new(
             Reason::UnsupportedMediaType,
-            format!("the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"),
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {ACCEPTED}"
+            ),
         )
     })
 }

@@ -78,7 +78,8 @@ impl OpenApi {
 
     async fn v2(&self, call: &Call) -> ApiResult<Response<Body>> {
         let accept = call.header(header::ACCEPT);
-        let json = accept.is_empty() || negotiate::parse_accept(accept).iter().any(|c| c.allows("application/json"));
+        let json =
+            accept.is_empty() || negotiate::parse_accept(accept).iter().any(|c| c.allows("application/json"));
         if !json {
             let text = "only the following media types are accepted: application/json";
             return Err(ApiError::new(Reason::NotAcceptable, text));
@@ -114,7 +115,8 @@ impl OpenApi {
 
     async fn schema_of(&self, row: &ResourceDef) -> Option<Value> {
         let name = format!("{}.{}", row.plural, row.group);
-        let definition = self.reader.get("apiextensions.k8s.io", "customresourcedefinitions", None, &name).await?;
+        let definition =
+            self.reader.get("apiextensions.k8s.io", "customresourcedefinitions", None, &name).await?;
         let versions = definition.pointer("/spec/versions")?.as_array()?;
         let version = versions.iter().find(|v| v["name"].as_str() == Some(&row.version))?;
         version.pointer("/schema/openAPIV3Schema").cloned()

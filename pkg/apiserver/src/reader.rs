@@ -27,7 +27,11 @@ impl Reader {
     ) -> Option<Value> {
         let store = self.0.store(&GroupVersionResource::new(group, "v1", resource))?;
         let target = Target::new(namespace, name);
-        store.get(&RequestContext::internal(), &target, "0").await.ok().map(copepod_registry::Object::into_value)
+        store
+            .get(&RequestContext::internal(), &target, "0")
+            .await
+            .ok()
+            .map(copepod_registry::Object::into_value)
     }
 
     /// All objects of the `v1` of a built-in group that a field selector matches.

@@ -91,7 +91,8 @@ impl RequestInfo {
         match self.verb.as_str() {
             "get" => {
                 self.verb = if query.flag("watch") { "watch" } else { "list" }.to_owned();
-                let selector = query.get("fieldSelector").and_then(|s| copepod_api::FieldSelector::parse(s).ok());
+                let selector =
+                    query.get("fieldSelector").and_then(|s| copepod_api::FieldSelector::parse(s).ok());
                 if let Some(name) = selector.as_ref().and_then(|s| s.required("metadata.name"))
                     && copepod_api::names::path_segment(name).is_empty()
                 {
@@ -133,11 +134,17 @@ mod tests {
     #[test]
     fn resources_of_both_prefixes() {
         let pods = info("GET", "/api/v1/namespaces/default/pods");
-        assert_eq!((pods.verb.as_str(), pods.namespace.as_str(), pods.resource.as_str()), ("list", "default", "pods"));
+        assert_eq!(
+            (pods.verb.as_str(), pods.namespace.as_str(), pods.resource.as_str()),
+            ("list", "default", "pods")
+        );
         let log = info("GET", "/api/v1/namespaces/a/pods/x/log");
         assert_eq!((log.verb.as_str(), log.subresource.as_str(), log.name.as_str()), ("get", "log", "x"));
         let scale = info("PATCH", "/apis/apps/v1/namespaces/a/deployments/web/scale");
-        assert_eq!((scale.group.as_str(), scale.verb.as_str(), scale.subresource.as_str()), ("apps", "patch", "scale"));
+        assert_eq!(
+            (scale.group.as_str(), scale.verb.as_str(), scale.subresource.as_str()),
+            ("apps", "patch", "scale")
+        );
         let namespace = info("PUT", "/api/v1/namespaces/a/finalize");
         assert_eq!((namespace.resource.as_str(), namespace.name.as_str()), ("namespaces", "a"));
         assert_eq!(namespace.subresource, "finalize");
@@ -154,7 +161,9 @@ mod tests {
 
     #[test]
     fn paths_outside_the_api() {
-        for path in ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/openapi/v3/apis/apps/v1"] {
+        for path in
+            ["/", "/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/openapi/v3/apis/apps/v1"]
+        {
             let other = info("GET", path);
             assert!(!other.is_resource, "{path}");
             assert_eq!(other.verb, "get");

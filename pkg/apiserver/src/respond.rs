@@ -106,7 +106,8 @@ pub(crate) fn add_warnings(response: &mut Response<Body>, warnings: Vec<String>)
 
 /// Compresses a large whole body when the client accepts gzip.
 pub(crate) fn compress(response: &mut Response<Body>, accept_encoding: &str) {
-    let wants = accept_encoding.split(',').any(|e| e.split(';').next().is_some_and(|name| name.trim() == "gzip"));
+    let wants =
+        accept_encoding.split(',').any(|e| e.split(';').next().is_some_and(|name| name.trim() == "gzip"));
     let Body::Whole(Some(bytes)) = response.body() else { return };
     if !wants || bytes.len() < GZIP_THRESHOLD || response.headers().contains_key(header::CONTENT_ENCODING) {
         return;
@@ -128,7 +129,8 @@ mod tests {
 
     #[test]
     fn pretty_json_keeps_the_order() {
-        let pretty = indent(br#"{"kind":"Pod","apiVersion":"v1","a":[],"n":1.5,"big":9007199254740993}"#).unwrap();
+        let pretty =
+            indent(br#"{"kind":"Pod","apiVersion":"v1","a":[],"n":1.5,"big":9007199254740993}"#).unwrap();
         let text = String::from_utf8(pretty).unwrap();
         assert_eq!(text.lines().nth(1), Some("  \"kind\": \"Pod\","));
         assert!(text.contains("9007199254740993"));

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use copepod_api::{ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupVersionKind, GroupVersionResource};
+use copepod_api::{
+    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupVersionKind, GroupVersionResource,
+};
 use copepod_registry::FieldValidation as Asked;
 use copepod_schema::decode::{self, FieldValidation};
 use http::{Response, header};
@@ -55,7 +57,8 @@ async fn decode(call: &mut Call, gvk: &GroupVersionKind) -> ApiResult<Value> {
         Encoding::Json => body,
         Encoding::Protobuf => crate::protobuf::to_json(&body)?,
         Encoding::Yaml => {
-            let value: Value = serde_saphyr::from_slice(&body).map_err(|e| ApiError::bad_request(e.to_string()))?;
+            let value: Value =
+                serde_saphyr::from_slice(&body).map_err(|e| ApiError::bad_request(e.to_string()))?;
             value.to_string().into()
         }
     };
@@ -84,7 +87,8 @@ fn answer(call: &Call, gvk: &GroupVersionKind, object: &Value) -> ApiResult<Resp
     let pretty = negotiate::is_pretty(&call.query, call.header(header::USER_AGENT));
     let accepted = negotiate::negotiate(call.header(header::ACCEPT), Transforms::None, pretty)?;
     let schema = copepod_schema::builtin().kind(&gvk.group, &gvk.version, &gvk.kind);
-    let bytes = schema.map_or_else(|| object.to_string().into_bytes(), |s| copepod_schema::encode::encode(object, s));
+    let bytes =
+        schema.map_or_else(|| object.to_string().into_bytes(), |s| copepod_schema::encode::encode(object, s));
     Ok(respond::object(201, accepted, bytes.into()))
 }
 
@@ -134,7 +138,11 @@ impl Server {
         object: &mut Value,
     ) -> ApiResult<()> {
         let own = kind == "SelfSubjectAccessReview";
-        let errors = check_spec(object, own, (kind == "LocalSubjectAccessReview").then_some(call.info.namespace.as_str()));
+        let errors = check_spec(
+            object,
+            own,
+            (kind == "LocalSubjectAccessReview").then_some(call.info.namespace.as_str()),
+        );
         if !errors.is_empty() {
             return Err(ApiError::invalid(&GroupVersionKind::new(&gvk.group, "", kind), "", &errors));
         }
@@ -174,7 +182,6 @@ fn check_of<'a>(spec: &'a Value, user: &'a UserInfo) -> Check<'a> {
             user,
             verb: text(attributes, "verb"),
             group: text(attributes, "group"),
-            version: text(attributes, "version"),
             resource: text(attributes, "resource"),
             subresource: text(attributes, "subresource"),
             namespace: text(attributes, "namespace"),
@@ -201,13 +208,21 @@ fn check_spec(object: &Value, own: bool, local_namespace: Option<&str>) -> Field
         errors.push(FieldError::invalid(&path, given, detail));
     }
     if !own && spec["user"].as_str().unwrap_or_default().is_empty() && texts(&spec["groups"]).is_empty() {
-        errors.push(FieldError::invalid(&path.child("user"), "", "at least one of user or group must be specified"));
+        errors.push(FieldError::invalid(
+            &path.child("user"),
+            "",
+            "at least one of user or group must be specified",
+        ));
     }
     let Some(namespace) = local_namespace else { return errors };
     let attributes = &spec["resourceAttributes"];
     if has("resourceAttributes") && attributes["namespace"].as_str().unwrap_or_default() != namespace {
         let path = path.child("resourceAttributes").child("namespace");
-        errors.push(FieldError::invalid(&path, attributes["namespace"].clone(), "must match metadata.namespace"));
+        errors.push(FieldError::invalid(
+            &path,
+            attributes["namespace"].clone(),
+            "must match metadata.namespace",
+        ));
     }
     if has("nonResourceAttributes") {
         let path = path.child("nonResourceAttributes");

@@ -48,7 +48,8 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Serv
     config.check()?;
     let trust = load_trust(&config)?;
     let address = SocketAddr::new(config.bind_address, config.secure_port);
-    let listener = TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
+    let listener =
+        TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let port = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?.port();
     let acceptor = tls::server_config(&config.tls_cert_file, &config.tls_private_key_file, &trust.clients)?;
     // Tasks behind the server outlive its last request.
@@ -75,9 +76,10 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Serv
 
 fn load_trust(config: &Config) -> Result<Trust, ServeError> {
     let trust = Trust::default();
-    for (file, authorities) in
-        [(&config.client_ca_file, &trust.clients), (&config.requestheader_client_ca_file, &trust.front_proxies)]
-    {
+    for (file, authorities) in [
+        (&config.client_ca_file, &trust.clients),
+        (&config.requestheader_client_ca_file, &trust.front_proxies),
+    ] {
         if let Some(path) = file {
             let bad = |_| ServeError::Pem { path: path.clone(), what: "a certificate authority" };
             authorities.load(&tls::read(path)?).map_err(bad)?;
@@ -181,7 +183,10 @@ fn spawn_tasks(server: &Arc<Server>, trust: &Trust, inner: &CancellationToken) {
         copepod_supervisor::spawn("rbac index", cancellable(watching, inner.clone()));
     }
     let starting = Arc::clone(server);
-    copepod_supervisor::spawn("bootstrap objects", cancellable(async move { starting.bootstrap().await }, inner.clone()));
+    copepod_supervisor::spawn(
+        "bootstrap objects",
+        cancellable(async move { starting.bootstrap().await }, inner.clone()),
+    );
     let rows = Arc::clone(server);
     copepod_supervisor::spawn("discovery", cancellable(follow_rows(rows), inner.clone()));
     let reloading = reload(server.config.clone(), trust.clone());
@@ -229,7 +234,8 @@ async fn watch_rbac(server: Arc<Server>, resource: &'static str) {
                         _ => item.object.to_value(),
                     };
                     let present = (item.kind != WatchKind::Deleted).then_some(&object);
-                    let (namespace, name) = (copepod_api::meta::namespace(&object), copepod_api::meta::name(&object));
+                    let (namespace, name) =
+                        (copepod_api::meta::namespace(&object), copepod_api::meta::name(&object));
                     server.authz.rbac.write().set(resource, namespace, name, present);
                 }
             }

@@ -35,8 +35,6 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// Who is on the other side of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
-    /// Its address.
-    pub address: SocketAddr,
     /// What its certificate proves.
     pub identity: PeerIdentity,
 }
@@ -124,7 +122,7 @@ impl<H: Handler> Connection<H> {
         };
         let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
         let identity = identify(chain, &self.trust.clients, &self.trust.front_proxies);
-        let peer = Peer { address: self.address, identity };
+        let peer = Peer { identity };
         let handler = self.handler;
         let service = service_fn(move |request: Request<Incoming>| {
             let (handler, peer) = (Arc::clone(&handler), peer.clone());

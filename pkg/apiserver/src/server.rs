@@ -89,8 +89,12 @@ impl Call {
     /// Reads the body, at most 3 MiB of it.
     pub(crate) async fn read_body(&mut self) -> ApiResult<Bytes> {
         let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
-        let too_large =
-            || ApiError::new(Reason::RequestEntityTooLarge, format!("Request entity too large: limit is {MAX_BODY}"));
+        let too_large = || {
+            ApiError::new(
+                Reason::RequestEntityTooLarge,
+                format!("Request entity too large: limit is {MAX_BODY}"),
+            )
+        };
         let declared = self.header(header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
         if declared > MAX_BODY {
             return Err(too_large());
@@ -109,7 +113,6 @@ impl Call {
             user: &self.user,
             verb: &info.verb,
             group: &info.group,
-            version: &info.version,
             resource: &info.resource,
             subresource: &info.subresource,
             namespace: &info.namespace,
@@ -140,7 +143,10 @@ impl Call {
         admission: &AdmissionChain,
     ) -> RequestContext {
         RequestContext {
-            field_manager: copepod_registry::field_manager(&options.field_manager, self.header(header::USER_AGENT)),
+            field_manager: copepod_registry::field_manager(
+                &options.field_manager,
+                self.header(header::USER_AGENT),
+            ),
             dry_run: options.dry_run,
             field_validation: options.field_validation,
             admission: admission.clone(),
@@ -221,10 +227,7 @@ impl Server {
     }
 
     /// Boxed: the futures of all handlers together are large, and most connections sit in the accept loop.
-    fn route(
-        self: Arc<Self>,
-        call: Call,
-    ) -> futures::future::BoxFuture<'static, ApiResult<Response<Body>>> {
+    fn route(self: Arc<Self>, call: Call) -> futures::future::BoxFuture<'static, ApiResult<Response<Body>>> {
         Box::pin(async move {
             if call.info.is_resource { self.resource(call).await } else { self.non_resource(call).await }
         })

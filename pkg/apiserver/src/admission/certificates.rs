@@ -39,7 +39,6 @@ async fn allowed(deps: &Deps, attributes: &Attributes<'_>, verb: &str, signer: &
             user: attributes.user,
             verb,
             group: GROUP,
-            version: "*",
             resource: "signers",
             name,
             is_resource: true,
@@ -86,7 +85,8 @@ impl Admission for CertificateSigning {
     ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             let (Some(old), Some(new)) = (attributes.old, object) else { return Ok(()) };
-            let changed = ["certificate", "conditions"].iter().any(|f| old["status"].get(f) != new["status"].get(f));
+            let changed =
+                ["certificate", "conditions"].iter().any(|f| old["status"].get(f) != new["status"].get(f));
             if !changed || !is_sub(attributes, "status") {
                 return Ok(());
             }
@@ -112,14 +112,19 @@ impl Admission for CertificateSubjectRestriction {
     ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-            let Some(csr) = object.filter(|_| creates(attributes, GROUP, "certificatesigningrequests")) else {
+            let Some(csr) = object.filter(|_| creates(attributes, GROUP, "certificatesigningrequests"))
+            else {
                 return Ok(());
             };
             if text(&csr["spec"], "signerName") != SIGNER {
                 return Ok(());
             }
             match organizations(text(&csr["spec"], "request")) {
-                None => Err(forbid(attributes, object, "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST")),
+                None => Err(forbid(
+                    attributes,
+                    object,
+                    "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST",
+                )),
                 Some(groups) if groups.iter().any(|g| g == "system:masters") => {
                     let why = format!("use of {SIGNER} signer with system:masters group is not allowed");
                     Err(forbid(attributes, object, why))
@@ -145,5 +150,7 @@ fn organizations(encoded: &str) -> Option<Vec<String>> {
 
 /// The CN of a request's subject, empty when it has none.
 pub(super) fn common_name(encoded: &str) -> Option<String> {
-    subject(encoded, |s| s.iter_common_name().next().and_then(|n| n.as_str().ok()).unwrap_or_default().to_owned())
+    subject(encoded, |s| {
+        s.iter_common_name().next().and_then(|n| n.as_str().ok()).unwrap_or_default().to_owned()
+    })
 }

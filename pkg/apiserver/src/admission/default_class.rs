@@ -20,7 +20,8 @@ fn is_default(class: &Value, annotations: &[&str]) -> bool {
 
 /// Newest first, then by name: upstream's choice where several are marked.
 fn newest(mut classes: Vec<Value>) -> Vec<Value> {
-    let created = |c: &Value| c.pointer("/metadata/creationTimestamp").and_then(Value::as_str).map(str::to_owned);
+    let created =
+        |c: &Value| c.pointer("/metadata/creationTimestamp").and_then(Value::as_str).map(str::to_owned);
     classes.sort_by(|a, b| created(b).cmp(&created(a)).then_with(|| meta::name(a).cmp(meta::name(b))));
     classes
 }
@@ -30,9 +31,15 @@ impl Admission for DefaultStorageClass {
         "DefaultStorageClass"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
-        const DEFAULT: &[&str] =
-            &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
+        const DEFAULT: &[&str] = &[
+            "storageclass.kubernetes.io/is-default-class",
+            "storageclass.beta.kubernetes.io/is-default-class",
+        ];
         Box::pin(async move {
             let named = object["spec"].get("storageClassName").is_some_and(|v| !v.is_null())
                 || meta::annotation(object, "volume.beta.kubernetes.io/storage-class").is_some();
@@ -54,7 +61,11 @@ impl Admission for DefaultIngressClass {
         "DefaultIngressClass"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             let named = object["spec"].get("ingressClassName").is_some_and(|v| !v.is_null())
                 || meta::annotation(object, "kubernetes.io/ingress.class").is_some();

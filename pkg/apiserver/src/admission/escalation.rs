@@ -28,7 +28,9 @@ impl Admission for Escalation {
         object: Option<&'a Value>,
     ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
-            let Some(new) = object.filter(|_| attributes.operation != Operation::Delete) else { return Ok(()) };
+            let Some(new) = object.filter(|_| attributes.operation != Operation::Delete) else {
+                return Ok(());
+            };
             if attributes.resource.group != GROUP || attributes.user.in_group(MASTERS) {
                 return Ok(());
             }
@@ -52,7 +54,6 @@ impl Escalation {
             user: attributes.user,
             verb,
             group: GROUP,
-            version: "*",
             resource,
             namespace: attributes.namespace,
             name,
@@ -67,7 +68,8 @@ impl Escalation {
         if self.may(attributes, "escalate", resource, meta::name(role)).await {
             return Ok(());
         }
-        let rules = role.get("rules").map(Vec::<PolicyRule>::deserialize).and_then(Result::ok).unwrap_or_default();
+        let rules =
+            role.get("rules").map(Vec::<PolicyRule>::deserialize).and_then(Result::ok).unwrap_or_default();
         self.covered(attributes, role, &rules)?;
         if role.get("aggregationRule").is_some_and(|r| !r.is_null()) {
             // Whoever aggregates may come to grant anything.
@@ -96,19 +98,23 @@ impl Escalation {
         let role = self.0.authorizer.rbac.read().role(kind, attributes.namespace, name);
         match role {
             Some(rules) => self.covered(attributes, binding, &rules),
-            None => Err(copepod_api::ApiError::not_found(&copepod_api::GroupResource::new(GROUP, resource), name)),
+            None => {
+                Err(copepod_api::ApiError::not_found(&copepod_api::GroupResource::new(GROUP, resource), name))
+            }
         }
     }
 
     fn covered(&self, attributes: &Attributes<'_>, object: &Value, wanted: &[PolicyRule]) -> ApiResult<()> {
-        let (owned, missing_roles) = self.0.authorizer.rbac.read().rules_for(attributes.user, attributes.namespace);
+        let (owned, missing_roles) =
+            self.0.authorizer.rbac.read().rules_for(attributes.user, attributes.namespace);
         let owned: Vec<PolicyRule> = owned.iter().flat_map(|r| r.iter().cloned()).collect();
         let missing = not_covered(&owned, wanted);
         if missing.is_empty() {
             return Ok(());
         }
         let lines: Vec<String> = missing.iter().map(PolicyRule::compact).collect();
-        let groups: Vec<String> = attributes.user.groups.iter().map(|g| copepod_api::field::quote(g)).collect();
+        let groups: Vec<String> =
+            attributes.user.groups.iter().map(|g| copepod_api::field::quote(g)).collect();
         let mut why = format!(
             "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
             copepod_api::field::quote(&attributes.user.name),

@@ -17,7 +17,11 @@ impl Admission for LimitRanger {
         "LimitRanger"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             if attributes.resource.resource == "pods" && applies(attributes) {
                 for range in self.ranges(attributes).await {
@@ -53,12 +57,16 @@ impl Admission for LimitRanger {
 
 /// Pods when created or resized, claims when created or changed; not what is being deleted.
 fn applies(attributes: &Attributes<'_>) -> bool {
-    if !attributes.resource.group.is_empty() || attributes.old.is_some_and(|o| meta::deletion_timestamp(o).is_some()) {
+    if !attributes.resource.group.is_empty()
+        || attributes.old.is_some_and(|o| meta::deletion_timestamp(o).is_some())
+    {
         return false;
     }
     match (attributes.resource.resource.as_str(), attributes.subresource, attributes.operation) {
         ("pods", "", Operation::Create) | ("pods", "resize", Operation::Update) => true,
-        ("persistentvolumeclaims", "", operation) => matches!(operation, Operation::Create | Operation::Update),
+        ("persistentvolumeclaims", "", operation) => {
+            matches!(operation, Operation::Create | Operation::Update)
+        }
         _ => false,
     }
 }

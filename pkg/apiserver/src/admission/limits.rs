@@ -51,7 +51,9 @@ pub(super) fn check_claim(claim: &Value, range: &Value) -> Vec<String> {
             let head = format!("maximum {name} usage per {TYPE} is {enforced}");
             match requests.get(&name) {
                 None => errors.push(format!("{head}.  No request is specified")),
-                Some(request) if *request > enforced => errors.push(format!("{head}, but request is {request}")),
+                Some(request) if *request > enforced => {
+                    errors.push(format!("{head}, but request is {request}"))
+                }
                 Some(_) => {}
             }
         }
@@ -71,7 +73,13 @@ fn check(limit: &Value, kind: &str, requests: &Amounts, limits: &Amounts, errors
     }
 }
 
-fn minimum(kind: &str, name: &str, enforced: Quantity, requests: &Amounts, limits: &Amounts) -> Option<String> {
+fn minimum(
+    kind: &str,
+    name: &str,
+    enforced: Quantity,
+    requests: &Amounts,
+    limits: &Amounts,
+) -> Option<String> {
     let head = format!("minimum {name} usage per {kind} is {enforced}");
     match (requests.get(name), limits.get(name)) {
         (None, _) => Some(format!("{head}.  No request is specified")),
@@ -81,7 +89,13 @@ fn minimum(kind: &str, name: &str, enforced: Quantity, requests: &Amounts, limit
     }
 }
 
-fn maximum(kind: &str, name: &str, enforced: Quantity, requests: &Amounts, limits: &Amounts) -> Option<String> {
+fn maximum(
+    kind: &str,
+    name: &str,
+    enforced: Quantity,
+    requests: &Amounts,
+    limits: &Amounts,
+) -> Option<String> {
     let head = format!("maximum {name} usage per {kind} is {enforced}");
     match (limits.get(name), requests.get(name)) {
         (None, _) => Some(format!("{head}.  No limit is specified")),
@@ -91,7 +105,10 @@ fn maximum(kind: &str, name: &str, enforced: Quantity, requests: &Amounts, limit
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a ratio for a comparison and a text, as upstream computes it")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a ratio for a comparison and a text, as upstream computes it"
+)]
 fn ratio(kind: &str, name: &str, enforced: Quantity, requests: &Amounts, limits: &Amounts) -> Option<String> {
     let head = format!("{name} max limit to request ratio per {kind} is {enforced}");
     let Some(request) = requests.get(name).filter(|r| !r.is_zero()) else {
@@ -162,18 +179,25 @@ mod tests {
         assert_eq!(check_pod(&fine, &range), Vec::<String>::new());
         let bad = json!({"spec": {"containers": [
             container(json!({"cpu": "50m"}), json!({"cpu": "2", "memory": "2Gi"}))]}});
-        assert_eq!(check_pod(&bad, &range), [
-            "minimum cpu usage per Container is 100m, but request is 50m",
-            "maximum memory usage per Container is 1Gi, but limit is 2Gi",
-            "cpu max limit to request ratio per Container is 2, but provided ratio is 40.000000",
-            "maximum cpu usage per Pod is 1, but limit is 2",
-        ]);
+        assert_eq!(
+            check_pod(&bad, &range),
+            [
+                "minimum cpu usage per Container is 100m, but request is 50m",
+                "maximum memory usage per Container is 1Gi, but limit is 2Gi",
+                "cpu max limit to request ratio per Container is 2, but provided ratio is 40.000000",
+                "maximum cpu usage per Pod is 1, but limit is 2",
+            ]
+        );
     }
 
     #[test]
     fn claims_have_requests_only() {
-        let range = json!({"spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]}});
+        let range =
+            json!({"spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]}});
         let claim = json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}});
-        assert_eq!(check_claim(&claim, &range), ["maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi"]);
+        assert_eq!(
+            check_claim(&claim, &range),
+            ["maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi"]
+        );
     }
 }

@@ -21,7 +21,11 @@ impl Admission for NamespaceLifecycle {
         "NamespaceLifecycle"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(self.check(attributes, Some(object)))
     }
 
@@ -32,14 +36,19 @@ impl Admission for NamespaceLifecycle {
     ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             // Creates were checked before mutation; deletes are never mutated.
-            if attributes.operation == Operation::Delete { self.check(attributes, object).await } else { Ok(()) }
+            if attributes.operation == Operation::Delete {
+                self.check(attributes, object).await
+            } else {
+                Ok(())
+            }
         })
     }
 }
 
 impl NamespaceLifecycle {
     async fn check(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
-        let is_namespace = attributes.resource.group.is_empty() && attributes.resource.resource == "namespaces";
+        let is_namespace =
+            attributes.resource.group.is_empty() && attributes.resource.resource == "namespaces";
         if attributes.operation == Operation::Delete && is_namespace && IMMORTAL.contains(&attributes.name) {
             return Err(forbid(attributes, attributes.old, "this namespace may not be deleted"));
         }

@@ -45,7 +45,11 @@ impl Admission for NodeRestriction {
         "NodeRestriction"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(self.run(attributes, Some(object)))
     }
 
@@ -56,7 +60,11 @@ impl Admission for NodeRestriction {
     ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             // Deletes are never mutated; everything else has been checked there.
-            if attributes.operation == Operation::Delete { self.run(attributes, object).await } else { Ok(()) }
+            if attributes.operation == Operation::Delete {
+                self.run(attributes, object).await
+            } else {
+                Ok(())
+            }
         })
     }
 }
@@ -87,13 +95,17 @@ impl NodeRestriction {
                 }
                 Err(format!("node {node} can only evict pods with spec.nodeName set to itself").into())
             }
-            ("", "pods", other) => {
-                Err(format!("unexpected pod subresource {}, only 'status' and 'eviction' are allowed", quote(other)).into())
-            }
+            ("", "pods", other) => Err(format!(
+                "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
+                quote(other)
+            )
+            .into()),
             ("", "nodes", _) => own_node(node, a, new, old),
             ("", "persistentvolumeclaims", "status") => claim_status(node, new, old),
             ("", "persistentvolumeclaims", _) => Err("may only update PVC status".into()),
-            ("", "serviceaccounts", "token") if a.operation == Operation::Create => self.token(node, a, new).await,
+            ("", "serviceaccounts", "token") if a.operation == Operation::Create => {
+                self.token(node, a, new).await
+            }
             ("coordination.k8s.io", "leases", _) => lease(node, a, new),
             ("storage.k8s.io", "csinodes", _) => {
                 let name = if a.operation == Operation::Create { meta::name(new) } else { a.name };
@@ -120,7 +132,8 @@ impl NodeRestriction {
             Operation::Create => self.mirror_pod(node, new).await,
             Operation::Delete if text(&old["spec"], "nodeName") == node => Ok(()),
             Operation::Delete => {
-                Err(format!("node {} can only delete pods with spec.nodeName set to itself", quote(node)).into())
+                Err(format!("node {} can only delete pods with spec.nodeName set to itself", quote(node))
+                    .into())
             }
             other => Err(format!(
                 "unexpected operation {}, node {} can only create and delete mirror pods",
@@ -135,7 +148,10 @@ impl NodeRestriction {
         let quoted = quote(node);
         if !is_mirror(pod) {
             let key = quote("kubernetes.io/config.mirror");
-            return Err(format!("pod does not have {key} annotation, node {quoted} can only create mirror pods").into());
+            return Err(format!(
+                "pod does not have {key} annotation, node {quoted} can only create mirror pods"
+            )
+            .into());
         }
         if text(&pod["spec"], "nodeName") != node {
             return Err(format!("node {quoted} can only create pods with spec.nodeName set to itself").into());
@@ -146,10 +162,15 @@ impl NodeRestriction {
             return Err(format!("node {quoted} can only create pods with {what} set to itself").into());
         };
         if (text(owner, "apiVersion"), text(owner, "kind"), text(owner, "name")) != ("v1", "Node", node) {
-            return Err(format!("node {quoted} can only create pods with an owner reference set to itself").into());
+            return Err(
+                format!("node {quoted} can only create pods with an owner reference set to itself").into()
+            );
         }
         if owner["controller"].as_bool() != Some(true) {
-            return Err(format!("node {quoted} can only create pods with a controller owner reference set to itself").into());
+            return Err(format!(
+                "node {quoted} can only create pods with a controller owner reference set to itself"
+            )
+            .into());
         }
         if owner["blockOwnerDeletion"].as_bool() == Some(true) {
             return Err(format!("node {quoted} must not set blockOwnerDeletion on an owner reference").into());
@@ -169,7 +190,9 @@ impl NodeRestriction {
 
     async fn token(&self, node: &str, a: &Attributes<'_>, request: &Value) -> Result<(), Refusal> {
         let reference = &request["spec"]["boundObjectRef"];
-        if (text(reference, "apiVersion"), text(reference, "kind")) != ("v1", "Pod") || text(reference, "name").is_empty() {
+        if (text(reference, "apiVersion"), text(reference, "kind")) != ("v1", "Pod")
+            || text(reference, "name").is_empty()
+        {
             return Err("node requested token not bound to a pod".into());
         }
         let uid = text(reference, "uid");
@@ -202,10 +225,14 @@ fn referenced(pod: &Value) -> Option<&'static str> {
     };
     let volume = |source: &str| {
         items(spec, "volumes").any(|v| {
-            v.get(source).is_some() || v.get("projected").is_some_and(|p| items(p, "sources").any(|s| s.get(source).is_some()))
+            v.get(source).is_some()
+                || v.get("projected").is_some_and(|p| items(p, "sources").any(|s| s.get(source).is_some()))
         })
     };
-    if env("secretKeyRef", "secretRef") || volume("secret") || items(spec, "imagePullSecrets").next().is_some() {
+    if env("secretKeyRef", "secretRef")
+        || volume("secret")
+        || items(spec, "imagePullSecrets").next().is_some()
+    {
         return Some("secrets");
     }
     if env("configMapKeyRef", "configMapRef") || volume("configMap") {
@@ -223,7 +250,10 @@ fn referenced(pod: &Value) -> Option<&'static str> {
 fn pod_status(node: &str, new: &Value, old: &Value) -> Result<(), Refusal> {
     let quoted = quote(node);
     if text(&old["spec"], "nodeName") != node {
-        return Err(format!("node {quoted} can only update pod status for pods with spec.nodeName set to itself").into());
+        return Err(format!(
+            "node {quoted} can only update pod status for pods with spec.nodeName set to itself"
+        )
+        .into());
     }
     if meta::labels(new) != meta::labels(old) {
         return Err(format!("node {quoted} cannot update labels through pod status").into());
@@ -271,11 +301,13 @@ fn own_node(node: &str, a: &Attributes<'_>, new: &Value, old: &Value) -> Result<
 fn forbidden_labels(new: &Value, old: &Value) -> Vec<String> {
     let empty = serde_json::Map::new();
     let (new, old) = (meta::labels(new).unwrap_or(&empty), meta::labels(old).unwrap_or(&empty));
-    let mut keys: Vec<&String> = new.keys().chain(old.keys()).filter(|k| new.get(*k) != old.get(*k)).collect();
+    let mut keys: Vec<&String> =
+        new.keys().chain(old.keys()).filter(|k| new.get(*k) != old.get(*k)).collect();
     keys.sort();
     keys.dedup();
     let in_domain = |key: &str, domain: &str| {
-        key.split_once('/').is_some_and(|(ns, _)| ns == domain || ns.strip_suffix(domain).is_some_and(|p| p.ends_with('.')))
+        key.split_once('/')
+            .is_some_and(|(ns, _)| ns == domain || ns.strip_suffix(domain).is_some_and(|p| p.ends_with('.')))
     };
     let forbidden = |key: &&String| {
         let kubernetes = in_domain(key, "kubernetes.io") || in_domain(key, "k8s.io");
@@ -299,7 +331,11 @@ fn claim_status(node: &str, new: &Value, old: &Value) -> Result<(), Refusal> {
     if stripped(new) == stripped(old) {
         return Ok(());
     }
-    Err(format!("node {} is not allowed to update fields other than status.quantity and status.conditions", quote(node)).into())
+    Err(format!(
+        "node {} is not allowed to update fields other than status.quantity and status.conditions",
+        quote(node)
+    )
+    .into())
 }
 
 fn lease(node: &str, a: &Attributes<'_>, new: &Value) -> Result<(), Refusal> {

@@ -17,7 +17,11 @@ impl Admission for TaintNodesByCondition {
         "TaintNodesByCondition"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             if !creates(attributes, "", "nodes") {
                 return Ok(());

@@ -17,7 +17,11 @@ impl Admission for Priority {
         "Priority"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             if !is(attributes, "", "pods") {
                 return Ok(());
@@ -39,7 +43,9 @@ impl Admission for Priority {
         object: Option<&'a Value>,
     ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
-            let Some(class) = object.filter(|_| is(attributes, GROUP, "priorityclasses")) else { return Ok(()) };
+            let Some(class) = object.filter(|_| is(attributes, GROUP, "priorityclasses")) else {
+                return Ok(());
+            };
             if class["globalDefault"].as_bool() != Some(true) {
                 return Ok(());
             }
@@ -47,7 +53,9 @@ impl Admission for Priority {
             match other {
                 Some(other) if attributes.operation != Operation::Delete => {
                     let name = meta::name(&other);
-                    let why = format!("PriorityClass {name} is already marked as default. Only one default can exist");
+                    let why = format!(
+                        "PriorityClass {name} is already marked as default. Only one default can exist"
+                    );
                     Err(forbid(attributes, object, why))
                 }
                 _ => Ok(()),

@@ -15,7 +15,11 @@ impl Admission for RuntimeClass {
         "RuntimeClass"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             if !creates(attributes, "", "pods") {
                 return Ok(());
@@ -70,7 +74,9 @@ fn apply(pod: &mut Value, class: Option<&Value>) -> Result<(), String> {
     if let Some(fixed) = class.pointer("/overhead/podFixed") {
         match spec.get("overhead").filter(|o| !o.is_null()) {
             Some(given) if given != fixed => {
-                return Err("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned());
+                return Err(
+                    "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead".to_owned()
+                );
             }
             _ => drop(spec.insert("overhead".to_owned(), fixed.clone())),
         }

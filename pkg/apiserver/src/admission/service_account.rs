@@ -28,7 +28,11 @@ impl Admission for ServiceAccount {
         "ServiceAccount"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             let creating = attributes.operation == Operation::Create && is(attributes, "", "pods");
             if creating && !is_mirror(object) { self.fill(attributes, object).await } else { Ok(()) }
@@ -41,7 +45,8 @@ impl Admission for ServiceAccount {
         object: Option<&'a Value>,
     ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
-            let Some(pod) = object.filter(|_| attributes.operation == Operation::Create && is(attributes, "", "pods"))
+            let Some(pod) =
+                object.filter(|_| attributes.operation == Operation::Create && is(attributes, "", "pods"))
             else {
                 return Ok(());
             };
@@ -49,7 +54,11 @@ impl Admission for ServiceAccount {
                 return check_mirror(pod).map_err(|why| forbid(attributes, object, why));
             }
             if text(&pod["spec"], "serviceAccountName").is_empty() {
-                let why = format!("no service account specified for pod {}/{}", attributes.namespace, meta::name(pod));
+                let why = format!(
+                    "no service account specified for pod {}/{}",
+                    attributes.namespace,
+                    meta::name(pod)
+                );
                 return Err(forbid(attributes, object, why));
             }
             Ok(())
@@ -117,13 +126,15 @@ fn check_mirror(pod: &Value) -> Result<(), &'static str> {
         })
     });
     let secret_volume = items(spec, "volumes").any(|v| {
-        v.get("secret").is_some() || v.get("projected").is_some_and(|p| items(p, "sources").any(|s| s.get("secret").is_some()))
+        v.get("secret").is_some()
+            || v.get("projected").is_some_and(|p| items(p, "sources").any(|s| s.get("secret").is_some()))
     });
     if secret_env || secret_volume || items(spec, "imagePullSecrets").next().is_some() {
         return Err("a mirror pod may not reference secrets");
     }
     let token = |v: &Value| {
-        v.get("projected").is_some_and(|p| items(p, "sources").any(|s| s.get("serviceAccountToken").is_some()))
+        v.get("projected")
+            .is_some_and(|p| items(p, "sources").any(|s| s.get("serviceAccountToken").is_some()))
     };
     if items(spec, "volumes").any(token) {
         return Err("a mirror pod may not use ServiceAccountToken volume projections");
@@ -133,7 +144,8 @@ fn check_mirror(pod: &Value) -> Result<(), &'static str> {
 
 fn mount_token(spec: &mut Map<String, Value>) {
     let volumes = spec.get("volumes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let existing = volumes.iter().map(|v| text(v, "name")).find(|n| n.starts_with(VOLUME_PREFIX)).map(str::to_owned);
+    let existing =
+        volumes.iter().map(|v| text(v, "name")).find(|n| n.starts_with(VOLUME_PREFIX)).map(str::to_owned);
     let name = existing.clone().unwrap_or_else(|| {
         let mut rng = rand::rng();
         let suffix: String =
@@ -152,7 +164,10 @@ fn mount_token(spec: &mut Map<String, Value>) {
             }
         }
     }
-    if needed && existing.is_none() && let Some(volumes) = list_mut(spec, "volumes") {
+    if needed
+        && existing.is_none()
+        && let Some(volumes) = list_mut(spec, "volumes")
+    {
         volumes.push(json!({"name": name, "projected": {"defaultMode": 420, "sources": [
             {"serviceAccountToken": {"path": "token", "expirationSeconds": EXPIRATION_SECONDS}},
             {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},

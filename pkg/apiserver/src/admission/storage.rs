@@ -22,7 +22,11 @@ impl Admission for StorageObjectInUseProtection {
         "StorageObjectInUseProtection"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             let row = PROTECTED.iter().find(|(group, resource, _)| creates(attributes, group, resource));
             if let Some((.., finalizer)) = row
@@ -56,13 +60,20 @@ impl Admission for PersistentVolumeClaimResize {
                 return Ok(());
             }
             let size = |claim: &Value| {
-                claim.pointer("/spec/resources/requests/storage").and_then(Value::as_str).and_then(|q| q.parse::<Quantity>().ok())
+                claim
+                    .pointer("/spec/resources/requests/storage")
+                    .and_then(Value::as_str)
+                    .and_then(|q| q.parse::<Quantity>().ok())
             };
             if size(new) <= size(old) {
                 return Ok(());
             }
             if old.pointer("/status/phase").and_then(Value::as_str) != Some("Bound") {
-                return Err(forbid(attributes, object, "Only bound persistent volume claims can be expanded"));
+                return Err(forbid(
+                    attributes,
+                    object,
+                    "Only bound persistent volume claims can be expanded",
+                ));
             }
             let class = text(&new["spec"], "storageClassName");
             let class = self.0.reader.get("storage.k8s.io", "storageclasses", None, class).await;

@@ -17,7 +17,11 @@ impl Admission for DefaultTolerationSeconds {
         "DefaultTolerationSeconds"
     }
 
-    fn mutate<'a>(&'a self, attributes: &'a Attributes<'a>, object: &'a mut Value) -> BoxFuture<'a, ApiResult<()>> {
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async move {
             if is(attributes, "", "pods") && attributes.operation != Operation::Delete {
                 add_defaults(object);
@@ -32,7 +36,8 @@ fn add_defaults(pod: &mut Value) {
     let Some(tolerations) = spec_mut(pod).and_then(|spec| list_mut(spec, "tolerations")) else { return };
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let tolerated = tolerations.iter().any(|t| {
-            (text(t, "key") == key || text(t, "key").is_empty()) && matches!(text(t, "effect"), "NoExecute" | "")
+            (text(t, "key") == key || text(t, "key").is_empty())
+                && matches!(text(t, "effect"), "NoExecute" | "")
         });
         if !tolerated {
             tolerations.push(
@@ -48,7 +53,8 @@ mod tests {
 
     #[test]
     fn only_what_is_missing() {
-        let mut pod = json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]}});
+        let mut pod =
+            json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]}});
         add_defaults(&mut pod);
         add_defaults(&mut pod);
         let list = pod["spec"]["tolerations"].as_array().unwrap();

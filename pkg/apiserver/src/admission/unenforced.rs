@@ -10,12 +10,36 @@ pub(super) struct Unenforced;
 
 /// Group, resource, and what is missing.
 const ROWS: &[(&str, &str, &str)] = &[
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "this server does not call admission webhooks yet"),
-    ("admissionregistration.k8s.io", "validatingwebhookconfigurations", "this server does not call admission webhooks yet"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicies", "this server does not evaluate admission policies yet"),
-    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "this server does not evaluate admission policies yet"),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies", "this server does not evaluate admission policies yet"),
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "this server does not evaluate admission policies yet"),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "this server does not call admission webhooks yet",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        "this server does not call admission webhooks yet",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+        "this server does not evaluate admission policies yet",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+        "this server does not evaluate admission policies yet",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicies",
+        "this server does not evaluate admission policies yet",
+    ),
+    (
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings",
+        "this server does not evaluate admission policies yet",
+    ),
     ("apiregistration.k8s.io", "apiservices", "this server does not aggregate other API servers yet"),
     ("", "resourcequotas", "this server does not enforce resource quotas yet"),
 ];

@@ -9,7 +9,9 @@ use crate::user::UserInfo;
 /// The user of a token `<id>.<secret>`; `None` when there is no such usable token.
 pub(crate) async fn user(reader: &Reader, token: &str) -> Option<UserInfo> {
     let (id, secret) = token.split_once('.')?;
-    let shaped = |text: &str, len| text.len() == len && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let shaped = |text: &str, len| {
+        text.len() == len && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    };
     if !shaped(id, 6) || !shaped(secret, 16) {
         return None;
     }
@@ -63,7 +65,9 @@ mod tests {
         let user = check(&object, "abcdef", "0123456789abcdef", now).unwrap();
         assert_eq!(user.groups, ["system:bootstrappers", "system:bootstrappers:x"]);
         assert!(check(&object, "abcdef", "0123456789abcdee", now).is_none());
-        assert!(check(&object, "abcdef", "0123456789abcdef", "2031-01-01T00:00:00Z".parse().unwrap()).is_none());
+        assert!(
+            check(&object, "abcdef", "0123456789abcdef", "2031-01-01T00:00:00Z".parse().unwrap()).is_none()
+        );
         object["data"].as_object_mut().unwrap().remove("usage-bootstrap-authentication");
         assert!(check(&object, "abcdef", "0123456789abcdef", now).is_none());
     }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::RootCertStore;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::user::UserInfo;
@@ -100,7 +100,9 @@ impl Authorities {
 
     fn issued(&self, chain: &[CertificateDer<'static>]) -> bool {
         let verifier = self.verifier.load();
-        let (Some(verifier), Some((leaf, rest))) = (verifier.as_ref(), chain.split_first()) else { return false };
+        let (Some(verifier), Some((leaf, rest))) = (verifier.as_ref(), chain.split_first()) else {
+            return false;
+        };
         let seconds = u64::try_from(copepod_sys::clock::now().as_second()).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(seconds));
         verifier.verify_client_cert(leaf, rest, now).is_ok()

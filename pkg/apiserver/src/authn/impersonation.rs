@@ -68,7 +68,6 @@ impl Wanted {
         Check {
             verb: "impersonate",
             group: self.group,
-            version: "v1",
             resource: self.resource,
             subresource: &self.subresource,
             namespace: &self.namespace,

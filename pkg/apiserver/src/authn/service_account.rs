@@ -80,8 +80,12 @@ impl TokenAuthority {
             audiences.clone_from(&self.audiences);
             request["spec"]["audiences"] = json!(audiences);
         }
-        let kind = request["spec"]["boundObjectRef"]["kind"].as_str().unwrap_or_default().to_ascii_lowercase();
-        let node = match bound.and_then(|b| b["spec"]["nodeName"].as_str()).filter(|n| kind == "pod" && !n.is_empty()) {
+        let kind =
+            request["spec"]["boundObjectRef"]["kind"].as_str().unwrap_or_default().to_ascii_lowercase();
+        let node = match bound
+            .and_then(|b| b["spec"]["nodeName"].as_str())
+            .filter(|n| kind == "pod" && !n.is_empty())
+        {
             Some(name) => {
                 let found = match self.reader.get() {
                     Some(reader) => reader.get("", "nodes", None, name).await,
@@ -102,8 +106,7 @@ impl TokenAuthority {
         let failed = |e| ApiError::internal(format!("failed to generate token: {e}"));
         let (token, expires) = self.issue_token(&spec).map_err(failed)?;
         let expires = jiff::Timestamp::from_second(expires).unwrap_or_default();
-        request["status"] =
-            json!({"token": token, "expirationTimestamp": expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
+        request["status"] = json!({"token": token, "expirationTimestamp": expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()});
         Ok(request)
     }
 
@@ -129,7 +132,8 @@ impl TokenAuthority {
         if extend {
             kubernetes.insert("warnafter".to_owned(), json!(now + spec.expiration_seconds));
         }
-        let subject = user::service_account_user(meta::namespace(spec.account), meta::name(spec.account), "").name;
+        let subject =
+            user::service_account_user(meta::namespace(spec.account), meta::name(spec.account), "").name;
         let claims = json!({
             "aud": spec.audiences, "exp": now + lifetime, "iat": now, "nbf": now,
             "iss": self.issuers.first().map_or("", String::as_str),
@@ -140,7 +144,11 @@ impl TokenAuthority {
     }
 
     /// The user of a token and the audiences it shares with `wanted` (this server's when empty).
-    pub(crate) async fn authenticate(&self, token: &str, wanted: &[String]) -> Result<(UserInfo, Vec<String>), String> {
+    pub(crate) async fn authenticate(
+        &self,
+        token: &str,
+        wanted: &[String],
+    ) -> Result<(UserInfo, Vec<String>), String> {
         let unverified = jwt::unverified_claims(token).ok_or_else(|| "token is not recognised".to_owned())?;
         let issuer = unverified.get("iss").and_then(Value::as_str).unwrap_or_default();
         if !self.issuers.iter().any(|i| i == issuer) {

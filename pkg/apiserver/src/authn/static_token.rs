@@ -12,7 +12,9 @@ impl StaticTokens {
     /// Parses the file's text; the number of the first bad line otherwise.
     pub(crate) fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = HashMap::new();
-        for (at, line) in text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#')) {
+        for (at, line) in
+            text.lines().enumerate().filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'))
+        {
             let mut fields = line.splitn(4, ',').map(str::trim);
             let (token, name, uid) = (fields.next(), fields.next(), fields.next());
             let groups = fields.next().unwrap_or_default().trim_matches('"');

@@ -42,6 +42,17 @@ pub(crate) struct RbacIndex {
     bindings: BTreeMap<Key, Binding>,
 }
 
+/// As the reason of a decision names it.
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.kind == "ServiceAccount" {
+            write!(f, "ServiceAccount {:?}", format!("{}/{}", self.name, self.namespace))
+        } else {
+            write!(f, "{} {:?}", self.kind, self.name)
+        }
+    }
+}
+
 impl Subject {
     fn is(&self, user: &UserInfo, binding_namespace: &str) -> bool {
         match self.kind.as_str() {
@@ -81,9 +92,37 @@ impl RbacIndex {
         self.roles.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
+    /// The binding that allows it, in upstream's words.
+    fn allowed_by(&self, check: &Check<'_>) -> Option<String> {
+        let scopes = if check.namespace.is_empty() { &[""][..] } else { &["", check.namespace][..] };
+        for scope in scopes {
+            let from = (String::from(*scope), String::new());
+            for ((_, name), binding) in self.bindings.range(from..).take_while(|(key, _)| key.0 == *scope) {
+                let Some(subject) = binding.subjects.iter().find(|s| s.is(check.user, scope)) else {
+                    continue;
+                };
+                let role = &binding.role_ref;
+                let rules = self.role(&role.kind, scope, &role.name);
+                if rules.is_some_and(|rules| rules.iter().any(|rule| rule.allows(check))) {
+                    let kind = if scope.is_empty() { "ClusterRoleBinding" } else { "RoleBinding" };
+                    let full = if scope.is_empty() { name.clone() } else { format!("{name}/{scope}") };
+                    return Some(format!(
+                        "RBAC: allowed by {kind} {full:?} of {} {:?} to {subject}",
+                        role.kind, role.name
+                    ));
+                }
+            }
+        }
+        None
+    }
+
     /// The rules of every binding that names the user, cluster-wide ones first, then those of `namespace`; and the
     /// roles that bindings name in vain.
-    pub(crate) fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Arc<Vec<PolicyRule>>>, Vec<String>) {
+    pub(crate) fn rules_for(
+        &self,
+        user: &UserInfo,
+        namespace: &str,
+    ) -> (Vec<Arc<Vec<PolicyRule>>>, Vec<String>) {
         let mut rules = Vec::new();
         let mut missing = Vec::new();
         let scopes = if namespace.is_empty() { &[""][..] } else { &["", namespace][..] };
@@ -109,10 +148,10 @@ impl RbacIndex {
 
     /// Whether some rule allows it, else upstream's reason (empty unless a binding is broken).
     pub(crate) fn authorize(&self, check: &Check<'_>) -> (bool, String) {
-        let (rules, missing) = self.rules_for(check.user, check.namespace);
-        if rules.iter().flat_map(|r| r.iter()).any(|rule| rule.allows(check)) {
-            return (true, String::new());
+        if let Some(why) = self.allowed_by(check) {
+            return (true, why);
         }
+        let (_, missing) = self.rules_for(check.user, check.namespace);
         let reason = match missing.as_slice() {
             [] => String::new(),
             [one] => format!("RBAC: {one}"),
@@ -134,7 +173,12 @@ mod tests {
         index.set("clusterroles", "", "reader", Some(&rule));
         index.set("roles", "dev", "reader", Some(&rule));
         let bind = |kind: &str, subject: Value| json!({"subjects": [subject], "roleRef": {"kind": kind, "name": "reader"}});
-        index.set("clusterrolebindings", "", "ops", Some(&bind("ClusterRole", json!({"kind": "Group", "name": "ops"}))));
+        index.set(
+            "clusterrolebindings",
+            "",
+            "ops",
+            Some(&bind("ClusterRole", json!({"kind": "Group", "name": "ops"}))),
+        );
         let account = json!({"kind": "ServiceAccount", "name": "bot"});
         index.set("rolebindings", "dev", "bot", Some(&bind("Role", account)));
         let broken = json!({"subjects": [{"kind": "User", "name": "eve"}], "roleRef": {"kind": "Role", "name": "none"}});
@@ -143,7 +187,14 @@ mod tests {
     }
 
     fn allowed(index: &RbacIndex, user: &UserInfo, namespace: &str) -> (bool, String) {
-        index.authorize(&Check { user, verb: "get", resource: "pods", namespace, is_resource: true, ..Check::default() })
+        index.authorize(&Check {
+            user,
+            verb: "get",
+            resource: "pods",
+            namespace,
+            is_resource: true,
+            ..Check::default()
+        })
     }
 
     #[test]

@@ -179,7 +179,11 @@ impl NodeAuthorizer {
 
     async fn own_pod(&self, node: &str, check: &Check<'_>) -> Answer {
         let pod = self.reader.get("", "pods", Some(check.namespace), check.name).await;
-        if pod.is_some_and(|p| p["spec"]["nodeName"].as_str() == Some(node)) { allow() } else { unrelated(node) }
+        if pod.is_some_and(|p| p["spec"]["nodeName"].as_str() == Some(node)) {
+            allow()
+        } else {
+            unrelated(node)
+        }
     }
 
     async fn related(&self, node: &str, kind: Referent, check: &Check<'_>) -> Answer {
@@ -284,14 +288,24 @@ fn refers(pod: &Value, kind: Referent, name: &str) -> bool {
         Referent::Secret => {
             let pull = spec["imagePullSecrets"].as_array().into_iter().flatten();
             pull.clone().any(|s| s["name"].as_str() == Some(name))
-                || walk(spec, &["secretKeyRef", "secretRef", "secret", "nodePublishSecretRef"], &["secretName", "name"], name)
+                || walk(
+                    spec,
+                    &["secretKeyRef", "secretRef", "secret", "nodePublishSecretRef"],
+                    &["secretName", "name"],
+                    name,
+                )
         }
         Referent::ConfigMap => walk(spec, &["configMapKeyRef", "configMapRef", "configMap"], &["name"], name),
         Referent::Claim => {
             walk(spec, &["persistentVolumeClaim"], &["claimName"], name)
                 || spec["volumes"].as_array().into_iter().flatten().any(|v| {
                     v.get("ephemeral").is_some()
-                        && name == format!("{}-{}", copepod_api::meta::name(pod), v["name"].as_str().unwrap_or_default())
+                        && name
+                            == format!(
+                                "{}-{}",
+                                copepod_api::meta::name(pod),
+                                v["name"].as_str().unwrap_or_default()
+                            )
                 })
         }
         Referent::ResourceClaim => {

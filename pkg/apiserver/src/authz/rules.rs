@@ -81,7 +81,9 @@ impl PolicyRule {
         let resources = |theirs: &[String]| {
             theirs.iter().all(|t| {
                 self.resources.iter().any(|m| {
-                    m == "*" || m == t || (m.starts_with("*/") && m.get(1..) == t.find('/').and_then(|at| t.get(at..)))
+                    m == "*"
+                        || m == t
+                        || (m.starts_with("*/") && m.get(1..) == t.find('/').and_then(|at| t.get(at..)))
                 })
             })
         };
@@ -147,7 +149,8 @@ mod tests {
 
     #[test]
     fn subresources_and_names() {
-        let rule = rule(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods/log", "*/scale", "nodes"],
+        let rule =
+            rule(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods/log", "*/scale", "nodes"],
             "resourceNames": ["a"]}));
         let check = |resource, subresource, name| Check {
             verb: "get",
@@ -175,12 +178,16 @@ mod tests {
 
     #[test]
     fn escalation_is_found_rule_by_rule() {
-        let owned = [rule(json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/log"]}))];
-        let wanted = [rule(json!({"verbs": ["get", "delete"], "apiGroups": [""], "resources": ["pods", "pods/log"]}))];
+        let owned =
+            [rule(json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/log"]}))];
+        let wanted =
+            [rule(json!({"verbs": ["get", "delete"], "apiGroups": [""], "resources": ["pods", "pods/log"]}))];
         let missing = not_covered(&owned, &wanted);
         assert_eq!(missing.len(), 2);
         assert_eq!(missing[0].compact(), r#"{APIGroups:[""], Resources:["pods"], Verbs:["delete"]}"#);
-        let named = [rule(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}))];
+        let named = [rule(
+            json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}),
+        )];
         assert!(not_covered(&owned, &named).is_empty());
         assert!(!not_covered(&named, &owned).is_empty());
     }

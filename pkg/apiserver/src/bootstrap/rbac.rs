@@ -37,7 +37,8 @@ impl Server {
     /// Creates what is missing and adds what has been taken away.
     pub(super) async fn reconcile_rbac(&self) -> ApiResult<()> {
         for object in data(RBAC) {
-            let gvr = GroupVersionResource::new(GROUP, "v1", plural(object["kind"].as_str().unwrap_or_default()));
+            let gvr =
+                GroupVersionResource::new(GROUP, "v1", plural(object["kind"].as_str().unwrap_or_default()));
             let store = self.registry.store(&gvr);
             let store = store.ok_or_else(|| ApiError::internal(format!("no store of {}", gvr.resource)))?;
             reconcile(&store, object).await?;

@@ -14,10 +14,18 @@ pub(super) fn split(text: &str) -> ApiResult<(&str, &str, &str)> {
         [name] => ("", *name, ""),
         [name, port] => ("", *name, *port),
         [scheme, name, port] => (*scheme, *name, *port),
-        _ => return Err(ApiError::bad_request(format!("invalid service request {}", copepod_api::field::quote(text)))),
+        _ => {
+            return Err(ApiError::bad_request(format!(
+                "invalid service request {}",
+                copepod_api::field::quote(text)
+            )));
+        }
     };
     if !matches!(scheme, "" | "http" | "https") || name.is_empty() {
-        return Err(ApiError::bad_request(format!("invalid service request {}", copepod_api::field::quote(text))));
+        return Err(ApiError::bad_request(format!(
+            "invalid service request {}",
+            copepod_api::field::quote(text)
+        )));
     }
     Ok((scheme, name, port))
 }
@@ -55,7 +63,11 @@ impl Server {
             containers.flat_map(|c| c["ports"].as_array().into_iter().flatten())
         };
         let port = match port {
-            "" => ports().next().and_then(|p| p["containerPort"].as_u64()).and_then(|p| u16::try_from(p).ok()).unwrap_or(80),
+            "" => ports()
+                .next()
+                .and_then(|p| p["containerPort"].as_u64())
+                .and_then(|p| u16::try_from(p).ok())
+                .unwrap_or(80),
             number => number.parse().map_err(|_| ApiError::bad_request(format!("invalid port {number}")))?,
         };
         let (path_and_query, prefix) = (rest(call), prefix(call));
@@ -66,21 +78,33 @@ impl Server {
     pub(super) async fn service_destination(&self, call: &Call) -> ApiResult<Destination> {
         let (scheme, name, wanted) = split(&call.info.name)?;
         let service = self.reader.get("", "services", call.namespace(), name).await;
-        let service = service.ok_or_else(|| ApiError::not_found(&GroupResource::new("", "services"), name))?;
+        let service =
+            service.ok_or_else(|| ApiError::not_found(&GroupResource::new("", "services"), name))?;
         let port_name = match wanted.parse::<u64>() {
             Ok(number) => {
                 let ports = service["spec"]["ports"].as_array().into_iter().flatten();
                 let port = ports.into_iter().find(|p| p["port"].as_u64() == Some(number));
-                let port = port.ok_or_else(|| unavailable(format!("no service port {number} found for service {}", copepod_api::field::quote(name))))?;
+                let port = port.ok_or_else(|| {
+                    unavailable(format!(
+                        "no service port {number} found for service {}",
+                        copepod_api::field::quote(name)
+                    ))
+                })?;
                 port["name"].as_str().unwrap_or_default().to_owned()
             }
             Err(_) => wanted.to_owned(),
         };
         let slices = self.reader.list("discovery.k8s.io", "endpointslices", call.namespace(), "").await;
-        let own = slices.iter().filter(|s| s["metadata"]["labels"]["kubernetes.io/service-name"].as_str() == Some(name));
-        let found: Vec<(String, u16)> = own.flat_map(|slice| ready(slice, &port_name, wanted.is_empty())).collect();
+        let own = slices
+            .iter()
+            .filter(|s| s["metadata"]["labels"]["kubernetes.io/service-name"].as_str() == Some(name));
+        let found: Vec<(String, u16)> =
+            own.flat_map(|slice| ready(slice, &port_name, wanted.is_empty())).collect();
         if found.is_empty() {
-            return Err(unavailable(format!("no endpoints available for service {}", copepod_api::field::quote(&call.info.name))));
+            return Err(unavailable(format!(
+                "no endpoints available for service {}",
+                copepod_api::field::quote(&call.info.name)
+            )));
         }
         let (host, port) = found[rand::rng().random_range(0..found.len())].clone();
         let (path_and_query, prefix) = (rest(call), prefix(call));
@@ -122,7 +146,10 @@ mod tests {
         let slice = json!({"ports": [{"name": "http", "port": 8080}], "endpoints": [
             {"addresses": ["10.0.0.1"], "conditions": {"ready": true}},
             {"addresses": ["10.0.0.2"], "conditions": {"ready": false}}, {"addresses": ["10.0.0.3"]}]});
-        assert_eq!(ready(&slice, "http", false), [("10.0.0.1".to_owned(), 8080), ("10.0.0.3".to_owned(), 8080)]);
+        assert_eq!(
+            ready(&slice, "http", false),
+            [("10.0.0.1".to_owned(), 8080), ("10.0.0.3".to_owned(), 8080)]
+        );
         assert!(ready(&slice, "other", false).is_empty());
         assert_eq!(ready(&slice, "", true).len(), 2);
     }

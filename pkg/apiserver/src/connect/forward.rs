@@ -87,8 +87,11 @@ pub(crate) async fn forward(
         }
     });
     let upgrade = is_upgrade(&parts.headers);
-    let authority =
-        if to.host.contains(':') { format!("[{}]:{}", to.host, to.port) } else { format!("{}:{}", to.host, to.port) };
+    let authority = if to.host.contains(':') {
+        format!("[{}]:{}", to.host, to.port)
+    } else {
+        format!("{}:{}", to.host, to.port)
+    };
     let outgoing: Outgoing = match body {
         Some(body) if !upgrade => body.boxed(),
         _ => Empty::new().map_err(|never| match never {}).boxed(),
@@ -120,7 +123,8 @@ fn answer(response: Response<Incoming>, prefix: &str) -> Response<Body> {
     {
         head.headers.insert(header::LOCATION, value);
     }
-    let chunks = http_body_util::BodyDataStream::new(body).map(|chunk| chunk.map_err(|e| Box::new(e) as StreamError));
+    let chunks =
+        http_body_util::BodyDataStream::new(body).map(|chunk| chunk.map_err(|e| Box::new(e) as StreamError));
     let body = if head.headers.get(header::CONTENT_LENGTH).is_some_and(|l| l == "0") {
         Body::empty()
     } else {

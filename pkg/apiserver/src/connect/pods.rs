@@ -10,11 +10,11 @@ use crate::request::Query;
 use crate::server::{Call, Server};
 
 /// Options of the API and what the kubelet calls them.
-const STREAMS: &[(&str, &str)] = &[("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")];
+const STREAMS: &[(&str, &str)] =
+    &[("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty")];
 /// Options of logs, passed on as they are.
-const LOG_OPTIONS: &[&str] = &[
-    "follow", "previous", "timestamps", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream",
-];
+const LOG_OPTIONS: &[&str] =
+    &["follow", "previous", "timestamps", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "stream"];
 
 impl Server {
     async fn pod(&self, call: &Call, name: &str) -> ApiResult<Value> {
@@ -127,7 +127,8 @@ fn container(pod: &Value, wanted: &str) -> ApiResult<String> {
         let containers = pod["spec"][list].as_array().into_iter().flatten();
         containers.filter_map(|c| c["name"].as_str()).map(str::to_owned).collect()
     };
-    let (containers, init, ephemeral) = (names("containers"), names("initContainers"), names("ephemeralContainers"));
+    let (containers, init, ephemeral) =
+        (names("containers"), names("initContainers"), names("ephemeralContainers"));
     let name = meta::name(pod);
     if !wanted.is_empty() {
         let known = [&containers, &init, &ephemeral].iter().any(|list| list.iter().any(|c| c == wanted));
@@ -144,7 +145,10 @@ fn container(pod: &Value, wanted: &str) -> ApiResult<String> {
     if let ([only], []) = (containers.as_slice(), ephemeral.as_slice()) {
         return Ok(only.clone());
     }
-    let mut why = format!("a container name must be specified for pod {name}, choose one of: [{}]", containers.join(" "));
+    let mut why = format!(
+        "a container name must be specified for pod {name}, choose one of: [{}]",
+        containers.join(" ")
+    );
     if !init.is_empty() {
         why.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
     }
@@ -162,10 +166,14 @@ mod tests {
 
     #[test]
     fn options_for_the_kubelet() {
-        let exec = Query::parse("command=sh&command=-c&command=a%20b&stdin=true&stdout=true&tty=false&container=c");
+        let exec =
+            Query::parse("command=sh&command=-c&command=a%20b&stdin=true&stdout=true&tty=false&container=c");
         assert_eq!(stream_query("exec", &exec), "input=1&output=1&command=sh&command=-c&command=a+b");
         assert_eq!(stream_query("portforward", &Query::parse("ports=80&ports=443")), "port=80&port=443");
-        assert_eq!(log_query(&Query::parse("follow=true&previous=false&tailLines=5")), "follow=true&tailLines=5");
+        assert_eq!(
+            log_query(&Query::parse("follow=true&previous=false&tailLines=5")),
+            "follow=true&tailLines=5"
+        );
     }
 
     #[test]

@@ -37,7 +37,8 @@ fn response_kind(kind: Option<&GroupVersionKind>, row: &ResourceDef) -> Value {
         None => {
             let kind = kind.map_or(&row.kind, |k| &k.kind);
             // Upstream fills group and version only where they differ from the document's; custom resources always.
-            let (group, version) = if row.custom { (row.group.as_str(), row.version.as_str()) } else { ("", "") };
+            let (group, version) =
+                if row.custom { (row.group.as_str(), row.version.as_str()) } else { ("", "") };
             json!({"group": group, "version": version, "kind": kind})
         }
     }

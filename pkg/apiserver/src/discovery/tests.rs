@@ -32,7 +32,11 @@ fn legacy_documents_equal_upstreams() {
         }
         let Some(upstream) = upstream(&file) else { continue };
         if document["kind"] == "APIResourceList" {
-            assert_eq!(sorted_by("name", &document["resources"]), sorted_by("name", &upstream["resources"]), "{path}");
+            assert_eq!(
+                sorted_by("name", &document["resources"]),
+                sorted_by("name", &upstream["resources"]),
+                "{path}"
+            );
             compared += 1;
         }
     }
@@ -48,7 +52,8 @@ fn aggregated_documents_equal_upstreams() {
     let document: Value = serde_json::from_slice(bytes).unwrap();
     for group in document["items"].as_array().unwrap() {
         let name = &group["metadata"]["name"];
-        let theirs = upstream["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"] == *name).unwrap();
+        let theirs =
+            upstream["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"] == *name).unwrap();
         for version in group["versions"].as_array().unwrap() {
             let same = |v: &&Value| v["version"] == version["version"];
             let theirs = theirs["versions"].as_array().unwrap().iter().find(same).unwrap();

@@ -37,7 +37,10 @@ fn patch_kind(content_type: &str) -> ApiResult<PatchKind> {
         let all: Vec<&str> = kinds.iter().map(|k| k.media_type()).collect();
         ApiError::new(
             Reason::UnsupportedMediaType,
-            format!("the body of the request was in an unknown format - accepted media types include: {}", all.join(", ")),
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                all.join(", ")
+            ),
         )
     })
 }
@@ -91,7 +94,11 @@ impl Server {
     }
 
     /// DELETE of a collection.
-    pub(super) async fn delete_collection(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
+    pub(super) async fn delete_collection(
+        &self,
+        store: &StoreRef,
+        mut call: Call,
+    ) -> ApiResult<Response<Body>> {
         let accepted = accepted(&call, Transforms::List)?;
         let list = list_options(&call.query)?;
         let body = delete_body(&mut call).await?;

@@ -49,7 +49,10 @@ impl WriteOptions {
         let mut errors = FieldErrors::new();
         if patch == PatchKind::Apply {
             if query.text("fieldManager").is_empty() {
-                errors.push(FieldError::required(&FieldPath::new("fieldManager"), "is required for apply patch"));
+                errors.push(FieldError::required(
+                    &FieldPath::new("fieldManager"),
+                    "is required for apply patch",
+                ));
             }
         } else if query.get("force").is_some() {
             errors.push(FieldError::forbidden(
@@ -123,8 +126,13 @@ pub(crate) fn delete_options(body: &Bytes, query: &Query) -> ApiResult<(DeleteOp
             errors.push(FieldError::not_supported(&path, policy, supported));
         }
     }
-    let dry_run: Vec<&str> =
-        value.get("dryRun").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let dry_run: Vec<&str> = value
+        .get("dryRun")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     check_dry_run(&dry_run, &mut errors);
     if !errors.is_empty() {
         return Err(invalid("DeleteOptions", &errors));
@@ -183,7 +191,9 @@ mod tests {
         let bad = Query::parse("propagationPolicy=Sideways");
         let error = delete_options(&Bytes::new(), &bad).unwrap_err();
         assert_eq!(error.code(), 422);
-        assert!(error.to_string().starts_with("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy:"));
+        assert!(
+            error.to_string().starts_with("DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy:")
+        );
     }
 
     #[test]

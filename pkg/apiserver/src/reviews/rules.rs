@@ -22,7 +22,8 @@ impl Server {
         }
         for rule in found.iter().flat_map(|r| r.iter()) {
             if !rule.resources.is_empty() {
-                let mut item = json!({"verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources});
+                let mut item =
+                    json!({"verbs": rule.verbs, "apiGroups": rule.api_groups, "resources": rule.resources});
                 if !rule.resource_names.is_empty() {
                     item["resourceNames"] = json!(rule.resource_names);
                 }
@@ -33,7 +34,8 @@ impl Server {
             }
         }
         let is_node = call.user.node_name().is_some();
-        let mut status = json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": is_node});
+        let mut status =
+            json!({"resourceRules": resources, "nonResourceRules": paths, "incomplete": is_node});
         let mut errors = missing;
         if is_node {
             errors.push("node authorizer does not support user rule resolution".to_owned());
