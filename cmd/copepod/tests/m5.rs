@@ -37,7 +37,7 @@ fn cluster_ip(cluster: &Cluster) -> Check {
 fn names(cluster: &Cluster) -> Check {
     let pod = scenario::web_pod(cluster)?;
     for url in ["http://web", "http://web.default", "http://web.default.svc.cluster.local"] {
-        let page = cluster.run(&["exec", &pod, "--", "wget", "-q", "-T5", "-O-", url], "")?;
+        let page = cluster.run(&["exec", &pod, "--", "wget", "-q", "-O-", url], "")?;
         ensure(page == "page", || format!("{url} gave {page:?}"))?;
     }
     let missing = cluster.run(&["exec", &pod, "--", "nslookup", "nothing.default.svc.cluster.local"], "");
@@ -51,7 +51,7 @@ fn hairpin(cluster: &Cluster) -> Check {
     let address = scenario::address(cluster)?;
     let url = format!("http://{address}");
     cluster.wait_for("hairpin", || {
-        cluster.ask(&["exec", &pod, "--", "wget", "-q", "-T2", "-O-", &url]).as_deref() == Some("page")
+        cluster.ask(&["exec", &pod, "--", "timeout", "2", "wget", "-q", "-O-", &url]).as_deref() == Some("page")
     })?;
     kubectl(cluster, "scale deployment/web --replicas=3")?;
     kubectl(cluster, "rollout status deployment/web --timeout=90s")?;

@@ -1,16 +1,22 @@
 //! Mirror pods: the API's image of static pods.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use copepod_client::resources::{NODES, PODS};
 use copepod_client::{Client, DeleteOptions};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
 
 use crate::pod::{CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE, PodExt};
+use crate::status::manager::StatusManager;
 use crate::types::PodRef;
+
+/// How often a mirror is tried at once, and the first pause; each further one is twice as long.
+const TRIES: u32 = 7;
+const FIRST_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// One mirror as the API has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,13 +33,21 @@ pub struct Mirrors {
     node: String,
     node_uid: RwLock<Option<String>>,
     known: RwLock<HashMap<String, Mirror>>,
+    /// Full names of pods whose mirror is being made.
+    busy: Mutex<HashSet<String>>,
 }
 
 impl Mirrors {
     /// Mirrors of `node`'s static pods.
     #[must_use]
     pub fn new(client: Client, node: &str) -> Self {
-        Self { client, node: node.to_owned(), node_uid: RwLock::default(), known: RwLock::default() }
+        Self {
+            client,
+            node: node.to_owned(),
+            node_uid: RwLock::default(),
+            known: RwLock::default(),
+            busy: Mutex::default(),
+        }
     }
 
     /// The API's UID of the mirror of a static pod.
@@ -71,6 +85,37 @@ impl Mirrors {
         self.known.read().keys().cloned().collect()
     }
 
+    /// [`Mirrors::ensure`] in a task of its own: a static pod never waits for the API server, least of all the API
+    /// server's own.
+    pub(crate) fn ensure_in_background(self: &Arc<Self>, pod: &PodRef, statuses: &Arc<StatusManager>) {
+        if pod.annotation(CONFIG_SOURCE) != Some("file") || self.is_current(pod) {
+            return;
+        }
+        if !self.busy.lock().insert(pod.full_name()) {
+            return;
+        }
+        let (mirrors, pod, statuses) = (self.clone(), pod.clone(), statuses.clone());
+        copepod_supervisor::spawn("mirror pod", async move {
+            // A fresh cluster lacks the namespace and the priority class for a moment. What lasts longer is for the next
+            // sync, which also knows whether the pod is still there.
+            for attempt in 0..TRIES {
+                if mirrors.ensure(&pod).await {
+                    statuses.rewrite(pod.uid());
+                }
+                if mirrors.is_current(&pod) {
+                    break;
+                }
+                tokio::time::sleep(FIRST_PAUSE * (1 << attempt)).await;
+            }
+            mirrors.busy.lock().remove(&pod.full_name());
+        });
+    }
+
+    fn is_current(&self, pod: &Pod) -> bool {
+        let hash = pod.annotation(CONFIG_HASH).unwrap_or_default();
+        self.known.read().get(&pod.full_name()).is_some_and(|m| m.hash == hash && !m.deleted)
+    }
+
     /// Makes the mirror of a static pod fit it: created when missing, replaced when stale. True when a new one was
     /// made.
     pub async fn ensure(&self, pod: &Pod) -> bool {
@@ -81,12 +126,8 @@ impl Mirrors {
         let known = self.known.read().get(&pod.full_name()).cloned();
         match known {
             Some(mirror) if mirror.hash == hash && !mirror.deleted => return false,
-            Some(mirror) => {
-                if !self.delete(pod, &mirror.uid).await {
-                    return false;
-                }
-            }
-            None => {}
+            Some(mirror) if !self.delete(pod, &mirror.uid).await => return false,
+            _ => {}
         }
         let Some(owner) = self.owner().await else { return false };
         let object = render_mirror(pod, hash, &self.node, owner);
@@ -100,6 +141,8 @@ impl Mirrors {
             }
             Err(error) if error.is_already_exists() => false,
             Err(error) => {
+                // Perhaps the node was made anew and has another UID.
+                *self.node_uid.write() = None;
                 tracing::debug!(pod = pod.full_name(), error = %copepod_client::chain(&error), "mirror pod not created");
                 false
             }

@@ -24,7 +24,7 @@ pub(super) fn run(cluster: &Cluster) -> anyhow::Result<ExitCode> {
     let pod = cluster.run(&["get", "pods", "-l=app=web", "-o=jsonpath={.items[0].metadata.name}"], "")?;
     for url in ["http://web", "http://web.default.svc.cluster.local"] {
         fetch(cluster, &format!("wget {url}, in pod {pod}"), || {
-            cluster.kubectl(&["exec", &pod, "--", "wget", "-q", "-O-", "-T5", url]).output()
+            cluster.kubectl(&["exec", &pod, "--", "wget", "-q", "-O-", url]).output()
         })?;
     }
     show(cluster, &["get", "pods,services", "-A", "-o=wide"])?;

@@ -252,6 +252,27 @@ fn take<T: DeserializeOwned>(informer: &Informer<T>, event: &RawEvent<'_>) -> Re
     Ok(revision)
 }
 
+/// Reads an object. In Kubernetes' JSON null is the same as absent, which serde's defaults do not know, so an object
+/// that does not fit is read once more without its nulls.
+fn decode<T: DeserializeOwned>(object: &RawValue) -> serde_json::Result<T> {
+    serde_json::from_str(object.get()).or_else(|_| {
+        let mut tree: serde_json::Value = serde_json::from_str(object.get())?;
+        drop_nulls(&mut tree);
+        serde_json::from_value(tree)
+    })
+}
+
+fn drop_nulls(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        serde_json::Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
 fn head(object: &RawValue) -> Result<HeadMeta> {
     let head: Head = serde_json::from_str(object.get())
         .map_err(|source| ClientError::Body { what: "an object's metadata".to_owned(), source })?;
@@ -265,7 +286,7 @@ fn read<T: DeserializeOwned>(
 ) -> Result<Option<(ObjectKey, Entry<T>)>> {
     let head = head(object)?;
     let key = ObjectKey::new(&head.namespace, &head.name);
-    match serde_json::from_str(object.get()) {
+    match decode(object) {
         Ok(value) => {
             let entry = Entry {
                 object: Arc::new(value),
@@ -279,5 +300,24 @@ fn read<T: DeserializeOwned>(
             tracing::error!(resource = %informer.inner.config.resource, %key, %error, "object left out");
             Ok(None)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_is_absent() {
+        #[derive(serde::Deserialize, Default, PartialEq, Debug)]
+        #[serde(default)]
+        struct Slice {
+            ports: Vec<u16>,
+            name: String,
+        }
+        let raw = RawValue::from_string(r#"{"ports":null,"name":"x","deep":[{"a":null}]}"#.to_owned()).unwrap();
+        assert_eq!(decode::<Slice>(&raw).unwrap(), Slice { ports: Vec::new(), name: "x".to_owned() });
+        let wrong = RawValue::from_string(r#"{"ports":"x"}"#.to_owned()).unwrap();
+        assert!(decode::<Slice>(&wrong).is_err());
     }
 }
