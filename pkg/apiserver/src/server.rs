@@ -83,7 +83,8 @@ impl Call {
 
     /// The namespace in the path.
     pub(crate) fn namespace(&self) -> Option<&str> {
-        Some(self.info.namespace.as_str()).filter(|ns| !ns.is_empty())
+        // A request about a Namespace itself names it as the place for authorization only; the object is in none.
+        Some(self.info.namespace.as_str()).filter(|ns| !ns.is_empty() && self.info.resource != "namespaces")
     }
 
     /// Reads the body, at most 3 MiB of it.
