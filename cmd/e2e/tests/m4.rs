@@ -1,15 +1,12 @@
 //! M4: workloads.
 
-#[path = "scenario/lib.rs"]
-mod scenario;
-
 use std::process::ExitCode;
 
 use copepod_testkit::Cluster;
-use scenario::{BUSYBOX, Check, apply, ensure, kubectl, wait_for};
+use copepod_e2e::{BUSYBOX, Check, apply, ensure, kubectl, wait_for};
 
 fn main() -> ExitCode {
-    scenario::main(
+    copepod_e2e::main(
         "m4",
         &[],
         &[

@@ -1,17 +1,14 @@
 //! M3: the node launches its own control plane.
 
-#[path = "scenario/lib.rs"]
-mod scenario;
-
 use std::process::ExitCode;
 
 use copepod_testkit::Cluster;
-use scenario::{Check, ensure, kubectl, node, wait_for};
+use copepod_e2e::{Check, ensure, kubectl, node, wait_for};
 
 const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
 fn main() -> ExitCode {
-    scenario::main(
+    copepod_e2e::main(
         "m3",
         &[],
         &[

@@ -1,34 +1,31 @@
 //! M5 in iptables mode: the chains that the seeds show.
 
-#[path = "scenario/lib.rs"]
-mod scenario;
-
 use std::process::ExitCode;
 
 use copepod_testkit::{Cluster, Side};
-use scenario::{Check, ensure, node};
+use copepod_e2e::{Check, ensure, node};
 
 fn main() -> ExitCode {
-    scenario::main(
+    copepod_e2e::main(
         "m5-iptables",
         &["--proxy-mode=iptables"],
         &[
-            ("a_web_service_runs", scenario::web),
+            ("a_web_service_runs", copepod_e2e::web),
             ("a_cluster_ip_answers", cluster_ip),
             ("the_chains_are_the_seeds", chains),
             ("the_cascade_gives_each_endpoint_its_share", cascade),
-            ("a_node_port_answers_a_neighbour", scenario::node_port),
+            ("a_node_port_answers_a_neighbour", copepod_e2e::node_port),
         ],
     )
 }
 
 fn cluster_ip(cluster: &Cluster) -> Check {
-    let address = scenario::address(cluster)?;
-    scenario::fetch(cluster, Side::Node, &format!("http://{address}"))
+    let address = copepod_e2e::address(cluster)?;
+    copepod_e2e::fetch(cluster, Side::Node, &format!("http://{address}"))
 }
 
 fn chains(cluster: &Cluster) -> Check {
-    let address = scenario::address(cluster)?;
+    let address = copepod_e2e::address(cluster)?;
     let services = node(cluster, "iptables -t nat -L KUBE-SERVICES -n --line-numbers")?;
     let line = services.lines().find(|l| l.contains(&address) && l.contains("KUBE-SVC-"));
     ensure(line.is_some(), || format!("no rule for {address} in\n{services}"))?;

@@ -1,23 +1,20 @@
 //! M5: Services and names, in nftables mode.
 
-#[path = "scenario/lib.rs"]
-mod scenario;
-
 use std::process::ExitCode;
 
 use copepod_testkit::{Cluster, Side};
-use scenario::{Check, ensure, kubectl, node, shell, wait_for};
+use copepod_e2e::{Check, ensure, kubectl, node, shell, wait_for};
 
 fn main() -> ExitCode {
-    scenario::main(
+    copepod_e2e::main(
         "m5",
         &[],
         &[
-            ("a_web_service_runs", scenario::web),
+            ("a_web_service_runs", copepod_e2e::web),
             ("a_cluster_ip_answers_curl_and_not_ping", cluster_ip),
             ("names_resolve_in_pods", names),
             ("a_pod_reaches_itself_through_its_service", hairpin),
-            ("a_node_port_answers_a_neighbour", scenario::node_port),
+            ("a_node_port_answers_a_neighbour", copepod_e2e::node_port),
             ("a_load_balancer_has_the_nodes_address", load_balancer),
             ("slices_and_endpoints_are_as_the_seed_shows", slices),
             ("pods_are_wired_as_the_seed_shows", wiring),
@@ -28,14 +25,14 @@ fn main() -> ExitCode {
 }
 
 fn cluster_ip(cluster: &Cluster) -> Check {
-    let address = scenario::address(cluster)?;
-    scenario::fetch(cluster, Side::Node, &format!("http://{address}"))?;
+    let address = copepod_e2e::address(cluster)?;
+    copepod_e2e::fetch(cluster, Side::Node, &format!("http://{address}"))?;
     let (answered, text) = shell(cluster, Side::Node, &format!("ping -c 1 -W 1 {address}"))?;
     ensure(!answered, || format!("a ClusterIP answered ping: {text}"))
 }
 
 fn names(cluster: &Cluster) -> Check {
-    let pod = scenario::web_pod(cluster)?;
+    let pod = copepod_e2e::web_pod(cluster)?;
     for url in ["http://web", "http://web.default", "http://web.default.svc.cluster.local"] {
         let page = cluster.run(&["exec", &pod, "--", "wget", "-q", "-O-", url], "")?;
         ensure(page == "page", || format!("{url} gave {page:?}"))?;
@@ -47,8 +44,8 @@ fn names(cluster: &Cluster) -> Check {
 fn hairpin(cluster: &Cluster) -> Check {
     kubectl(cluster, "scale deployment/web --replicas=1")?;
     wait_for(cluster, "get endpoints web -o jsonpath={.subsets[*].addresses[1].ip}", "")?;
-    let pod = scenario::web_pod(cluster)?;
-    let address = scenario::address(cluster)?;
+    let pod = copepod_e2e::web_pod(cluster)?;
+    let address = copepod_e2e::address(cluster)?;
     let url = format!("http://{address}");
     cluster.wait_for("hairpin", || {
         cluster.ask(&["exec", &pod, "--", "timeout", "2", "wget", "-q", "-O-", &url]).as_deref() == Some("page")
@@ -62,7 +59,7 @@ fn load_balancer(cluster: &Cluster) -> Check {
     kubectl(cluster, "expose deployment web --name=lb --type=LoadBalancer --port=8081 --target-port=8080")?;
     let node_address = cluster.node.address().to_string();
     wait_for(cluster, "get service lb -o jsonpath={.status.loadBalancer.ingress[0].ip}", &node_address)?;
-    scenario::fetch(cluster, Side::Lan, &format!("http://{node_address}:8081"))
+    copepod_e2e::fetch(cluster, Side::Lan, &format!("http://{node_address}:8081"))
 }
 
 fn slices(cluster: &Cluster) -> Check {
@@ -75,7 +72,7 @@ fn slices(cluster: &Cluster) -> Check {
 }
 
 fn wiring(cluster: &Cluster) -> Check {
-    let pod = scenario::web_pod(cluster)?;
+    let pod = copepod_e2e::web_pod(cluster)?;
     let inside = cluster.run(&["exec", &pod, "--", "ip", "route"], "")?;
     ensure(inside.contains("default via 169.254.1.1"), || format!("routes in the pod: {inside}"))?;
     let ip = kubectl(cluster, &format!("get pod {pod} -o jsonpath={{.status.podIP}}"))?;
@@ -89,8 +86,8 @@ fn wiring(cluster: &Cluster) -> Check {
 fn repair(cluster: &Cluster) -> Check {
     node(cluster, "nft list table ip kube-proxy")?;
     node(cluster, "nft flush table ip kube-proxy && nft delete table ip kube-proxy")?;
-    let address = scenario::address(cluster)?;
-    scenario::fetch(cluster, Side::Node, &format!("http://{address}"))
+    let address = copepod_e2e::address(cluster)?;
+    copepod_e2e::fetch(cluster, Side::Node, &format!("http://{address}"))
 }
 
 fn refused(cluster: &Cluster) -> Check {
