@@ -18,8 +18,8 @@ pub(crate) use rbac::node_rules;
 const NAMESPACES: &[&str] = &["default", "kube-system", "kube-public", "kube-node-lease"];
 /// Flow schemas, priority levels and priority classes: facts of upstream's bootstrap.
 const PRIORITY: &str = include_str!("../data/priority.json");
-/// How long to wait before a failed step is tried again.
-const RETRY: Duration = Duration::from_millis(500);
+/// How long to wait before a failed step is tried again at first, and at most.
+const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 /// What to do with an object that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +49,14 @@ impl Server {
     where
         F: Future<Output = ApiResult<()>>,
     {
+        let mut pause = RETRY.0;
         while let Err(error) = run().await {
             tracing::warn!(step, %error, "bootstrap");
             tokio::select! {
                 () = self.shutdown.cancelled() => return,
-                () = tokio::time::sleep(RETRY) => {}
+                () = tokio::time::sleep(pause) => {}
             }
+            pause = (pause * 2).min(RETRY.1);
         }
     }
 
@@ -133,6 +135,11 @@ impl Server {
                     "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}]},
             });
             self.ensure("", "services", service, Existing::Keep).await?;
+        }
+        if self.advertised.is_loopback() {
+            // Endpoints may not be loopback addresses: a server that is alone with itself has none.
+            tracing::warn!(%address, "no endpoints of the Service kubernetes: the advertised address is a loopback one");
+            return Ok(());
         }
         let endpoints = json!({
             "kind": "Endpoints", "apiVersion": "v1",

@@ -59,10 +59,10 @@ fn put_bytes(out: &mut Vec<u8>, number: u8, data: &[u8]) {
     out.push(number << 3 | 2);
     let mut length = data.len();
     while length >= 0x80 {
-        out.push((length & 0x7f) as u8 | 0x80);
+        out.push(u8::try_from(length & 0x7f).unwrap_or_default() | 0x80);
         length >>= 7;
     }
-    out.push(length as u8);
+    out.push(u8::try_from(length).unwrap_or_default());
     out.extend_from_slice(data);
 }
 

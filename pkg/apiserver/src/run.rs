@@ -135,8 +135,7 @@ async fn assemble(config: Config, port: u16, inner: &CancellationToken) -> Resul
     };
     let registry = Registry::open(backend(&config).await?, registry_config, inner);
     let reader = Reader(Arc::clone(&registry));
-    // Only this function sets it, once.
-    let _ = tokens.reader.set(reader.clone());
+    tokens.reader.set(reader.clone()).expect("the authority was made above, without a reader");
     let authorizer = Arc::new(Authorizer {
         rbac: Arc::new(RwLock::new(RbacIndex::default())),
         node: NodeAuthorizer { reader: reader.clone(), rules: crate::bootstrap::node_rules() },

@@ -10,7 +10,7 @@ use copepod_api::{ApiError, ApiResult, Reason};
 use copepod_registry::{AdmissionChain, Registry, RequestContext, UserInfo, Warnings};
 use futures::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +29,8 @@ use crate::serve::{Handler, Peer};
 
 /// The largest body (upstream's 3 MiB).
 const MAX_BODY: usize = 3 * 1024 * 1024;
+/// How much of a body that is too large is read and dropped.
+const MAX_DRAINED: usize = 4 * MAX_BODY;
 /// How long a request that is not long-running may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -87,24 +89,33 @@ impl Call {
         Some(self.info.namespace.as_str()).filter(|ns| !ns.is_empty() && self.info.resource != "namespaces")
     }
 
-    /// Reads the body, at most 3 MiB of it.
+    /// Reads the body, at most 3 MiB of it. A larger one is read and dropped up to a bound, because an HTTP/2 stream
+    /// that is reset while the client still sends loses its answer.
     pub(crate) async fn read_body(&mut self) -> ApiResult<Bytes> {
-        let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
-        let too_large = || {
-            ApiError::new(
-                Reason::RequestEntityTooLarge,
-                format!("Request entity too large: limit is {MAX_BODY}"),
-            )
-        };
-        let declared = self.header(header::CONTENT_LENGTH).parse::<usize>().unwrap_or(0);
-        if declared > MAX_BODY {
-            return Err(too_large());
+        let Some(mut body) = self.body.take() else { return Ok(Bytes::new()) };
+        let mut chunks: Vec<Bytes> = Vec::new();
+        let mut total = 0;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| ApiError::bad_request(format!("unable to read the body: {e}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            total += data.len();
+            if total > MAX_BODY {
+                chunks.clear();
+            } else {
+                chunks.push(data);
+            }
+            if total > MAX_DRAINED {
+                break;
+            }
         }
-        match Limited::new(body, MAX_BODY).collect().await {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-            Err(error) => Err(ApiError::bad_request(format!("unable to read the body: {error}"))),
+        if total > MAX_BODY {
+            let text = format!("Request entity too large: limit is {MAX_BODY}");
+            return Err(ApiError::new(Reason::RequestEntityTooLarge, text));
         }
+        Ok(match chunks.len() {
+            1 => chunks.swap_remove(0),
+            _ => chunks.concat().into(),
+        })
     }
 
     /// The question for the authorizer.

@@ -13,6 +13,7 @@ if [ "${M1_INSIDE:-}" != yes ]; then
   exec env M1_INSIDE=yes unshare --net --pid --fork --kill-child --mount-proc bash "$0" "$@"
 fi
 ip link set lo up
+ip address add 192.168.77.1/32 dev lo # an address that may be advertised, which loopback's own may not
 HERE=$(cd "$(dirname "$0")" && pwd)
 DIR=$(mktemp -d); P=$DIR/pki; mkdir -p "$P"
 trap '[ -n "${KEEP:-}" ] || rm -rf "$DIR"' EXIT
@@ -57,7 +58,7 @@ run etcd "$ETCD" --data-dir "$DIR/etcd" --unsafe-no-fsync --log-level error --li
   --advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380
 start_apiserver() {
   # shellcheck disable=SC2086 # the command may carry its subcommand
-  run apiserver $APISERVER --etcd-servers=http://127.0.0.1:2379 --advertise-address=127.0.0.1 --bind-address=127.0.0.1 --secure-port=6443 \
+  run apiserver $APISERVER --etcd-servers=http://127.0.0.1:2379 --advertise-address=192.168.77.1 --bind-address=127.0.0.1 --secure-port=6443 \
     --allow-privileged=true --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --client-ca-file="$P/ca.crt" \
     --tls-cert-file="$P/apiserver.crt" --tls-private-key-file="$P/apiserver.key" --service-cluster-ip-range=10.96.0.0/12 \
     --service-account-issuer=https://kubernetes.default.svc.cluster.local --service-account-key-file="$P/sa.key" \

@@ -40,10 +40,10 @@ pub(crate) async fn impersonate(
     for check in checks(&wanted) {
         authorizer.require(&Check { user: &real, ..check.as_check() }).await?;
     }
-    if let Some((namespace, name)) = wanted.service_account() {
-        if wanted.groups.is_empty() {
-            wanted.groups = user::service_account_user(namespace, name, "").groups;
-        }
+    if wanted.groups.is_empty()
+        && let Some((namespace, name)) = wanted.service_account()
+    {
+        wanted.groups = user::service_account_user(namespace, name, "").groups;
     }
     if wanted.name == "system:anonymous" {
         if !wanted.in_group(user::UNAUTHENTICATED) {

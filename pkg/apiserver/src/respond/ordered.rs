@@ -8,8 +8,8 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 /// A JSON value with its fields in the order read.
 pub(super) enum Ordered {
     Scalar(serde_json::Value),
-    List(Vec<Ordered>),
-    Map(Vec<(String, Ordered)>),
+    List(Vec<Self>),
+    Map(Vec<(String, Self)>),
 }
 
 impl Ordered {
