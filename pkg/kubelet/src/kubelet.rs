@@ -159,9 +159,7 @@ impl Kubelet {
             return (true, RETRY);
         }
         if let Some(mirrors) = &self.mirrors {
-            if mirrors.ensure(&pod).await {
-                self.statuses.rewrite(pod.uid());
-            }
+            mirrors.ensure_in_background(&pod, &self.statuses);
         }
         if let Err((reason, text)) = self.prepare(&pod).await {
             self.events.pod_event(&pod, None, EventKind::Warning, reason, &text);

@@ -114,7 +114,8 @@ impl PodState {
             _ => false,
         };
         let first = self.phase < Phase::Terminating;
-        if !first && !(shorter && self.phase == Phase::Terminating) {
+        let again = shorter && self.phase == Phase::Terminating;
+        if !(first || again) {
             return (self, Vec::new());
         }
         // A pod that waited has nothing to stop, but its worker still goes the whole way.

@@ -104,10 +104,12 @@ pub fn render_dns(
         }
     }
     if fit(&mut dns) {
-        warning.get_or_insert((
-            "DNSConfigForming",
-            "Nameserver or search limits were exceeded, some entries have been omitted".to_owned(),
-        ));
+        warning.get_or_insert_with(|| {
+            (
+                "DNSConfigForming",
+                "Nameserver or search limits were exceeded, some entries have been omitted".to_owned(),
+            )
+        });
     }
     (dns, warning)
 }
@@ -160,7 +162,7 @@ pub fn hostname_and_domain(pod: &Pod, cluster_domain: &str) -> (String, String) 
     if let Some(name) = spec.hostname_override.as_deref().filter(|n| !n.is_empty()) {
         return (name.to_owned(), String::new());
     }
-    let name = spec.hostname.as_deref().filter(|n| !n.is_empty()).unwrap_or(pod.name());
+    let name = spec.hostname.as_deref().filter(|n| !n.is_empty()).unwrap_or_else(|| pod.name());
     let mut hostname: String = name.chars().take(63).collect();
     if hostname.len() < name.len() {
         hostname = hostname.trim_end_matches(['-', '.']).to_owned();

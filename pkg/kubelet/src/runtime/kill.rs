@@ -31,7 +31,7 @@ pub fn grace_for(pod: &Pod, container: &Container, reason: KillReason) -> i64 {
     };
     probe
         .and_then(|p| p.termination_grace_period_seconds)
-        .or(pod.spec().termination_grace_period_seconds)
+        .or_else(|| pod.spec().termination_grace_period_seconds)
         .unwrap_or(MIN_GRACE)
 }
 

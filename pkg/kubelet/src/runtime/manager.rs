@@ -330,33 +330,31 @@ impl PodRuntime {
                 .and_then(|name| state.container(name))
                 .map(|c| c.id.clone());
             let container = ephemeral_as_container(ephemeral);
-            self.start_one(pod, &container, state, sandbox, target, outcome).await;
+            let run = start::Run { pod, state, sandbox, target };
+            self.start_one(&run, &container, outcome).await;
         }
+        let run = start::Run { pod, state, sandbox, target: None };
         for index in &actions.init {
             let Some(container) = pod.init_containers().get(*index) else { continue };
-            if !self.start_one(pod, container, state, sandbox, None, outcome).await
-                && !crate::pod::is_sidecar(container)
-            {
+            if !self.start_one(&run, container, outcome).await && !crate::pod::is_sidecar(container) {
                 // The next ones depend on it.
                 return;
             }
         }
         let starts: Vec<&Container> = actions.main.iter().filter_map(|i| spec.containers.get(*i)).collect();
         for container in starts {
-            self.start_one(pod, container, state, sandbox, None, outcome).await;
+            self.start_one(&run, container, outcome).await;
         }
     }
 
     /// Starts one container unless its back-off forbids; true when it started.
     async fn start_one(
         &self,
-        pod: &Pod,
+        run: &start::Run<'_>,
         container: &Container,
-        state: &RuntimePod,
-        sandbox: &start::Sandbox,
-        target: Option<String>,
         outcome: &mut SyncOutcome,
     ) -> bool {
+        let (pod, state) = (run.pod, run.state);
         if let Some((left, delay)) = self.in_backoff(pod, container, state) {
             let text =
                 format!("Back-off restarting failed container {} in pod {}", container.name, pod_text(pod));
@@ -372,7 +370,7 @@ impl PodRuntime {
             outcome.retry_in(left);
             return false;
         }
-        match self.start_container(pod, container, state, sandbox, target).await {
+        match self.start_container(run, container).await {
             Ok(()) => {
                 outcome.changed = true;
                 true

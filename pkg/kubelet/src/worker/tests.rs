@@ -37,7 +37,7 @@ fn run(mut state: PodState, events: Vec<Event>) -> (String, PodState) {
                 Action::Cancel => "cancel".to_owned(),
                 Action::Sync(_) => "sync".to_owned(),
                 Action::Terminate(_, grace) => {
-                    format!("terminate({})", grace.map_or("-".to_owned(), |g| g.to_string()))
+                    format!("terminate({})", grace.map_or_else(|| "-".to_owned(), |g| g.to_string()))
                 }
                 Action::Free(_) => "free".to_owned(),
             });
@@ -53,6 +53,7 @@ fn synced(terminal: bool) -> Event {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 async fn life_of_a_pod() {
     let table: Vec<(&str, bool, Vec<Event>, &str, Phase)> = vec![
         (

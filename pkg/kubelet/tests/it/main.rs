@@ -2,7 +2,14 @@
 //!
 //! Needs root and upstream's programs (`cargo xtask upstream build`). Where they are missing the
 //! test says so in one line and passes, or fails when `REQUIRE_NODE=1`.
-#![allow(missing_docs, clippy::print_stdout, reason = "a test")]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::exit,
+    reason = "a test, with a main function of its own"
+)]
 
 mod bench;
 mod control_plane;

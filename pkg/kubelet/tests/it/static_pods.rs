@@ -43,6 +43,7 @@ pub fn static_pods() -> Result<(), Failed> {
     broken_manifest(&bench)?;
     restart(&bench)?;
     adoption(&mut bench)?;
+    runtime_restart(&mut bench)?;
     edit_and_removal(&bench)?;
     bench.node.stop()?;
     Ok(())
@@ -106,6 +107,15 @@ fn adoption(bench: &mut Bench) -> Result<(), Failed> {
     bench.start_kubelet(&[])?;
     std::thread::park_timeout(Duration::from_secs(3));
     check((bench.running("alpha"), bench.running("beta")) == before, "the new kubelet restarted a container")
+}
+
+/// containerd dies and comes back: containers live on, and the next steps show that the kubelet follows again.
+fn runtime_restart(bench: &mut Bench) -> Result<(), Failed> {
+    let before = (bench.running("alpha"), bench.running("beta"));
+    let pid = bench.node.service_pid("containerd")?.unwrap_or_default();
+    bench.sh(&format!("kill -9 {pid}"))?;
+    bench.eventually("containerd answers again", || bench.crictl(&["version"]).is_ok())?;
+    check((bench.running("alpha"), bench.running("beta")) == before, "a container did not outlive containerd")
 }
 
 fn edit_and_removal(bench: &Bench) -> Result<(), Failed> {

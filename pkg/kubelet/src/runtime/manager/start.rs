@@ -22,6 +22,15 @@ pub(super) struct Sandbox {
     pub(super) config: cri::PodSandboxConfig,
 }
 
+/// What the containers of one sync share.
+pub(super) struct Run<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) state: &'a RuntimePod,
+    pub(super) sandbox: &'a Sandbox,
+    /// Container whose processes an ephemeral container sees.
+    pub(super) target: Option<String>,
+}
+
 /// Why a container did not start.
 #[derive(Debug)]
 pub(super) struct Failure {
@@ -31,14 +40,8 @@ pub(super) struct Failure {
 }
 
 impl PodRuntime {
-    pub(super) async fn start_container(
-        &self,
-        pod: &Pod,
-        container: &Container,
-        state: &RuntimePod,
-        sandbox: &Sandbox,
-        target: Option<String>,
-    ) -> Result<(), Failure> {
+    pub(super) async fn start_container(&self, run: &Run<'_>, container: &Container) -> Result<(), Failure> {
+        let Run { pod, state, sandbox, target } = run;
         let path = field_path(pod, &container.name);
         let event =
             |kind, reason: &str, text: &str| self.events.pod_event(pod, path.clone(), kind, reason, text);
@@ -55,7 +58,7 @@ impl PodRuntime {
             None => logs::restart_count_from_logs(&self.log_dir(pod, container)),
         };
         let input = self
-            .container_input(pod, container, target, restart_count)
+            .container_input(pod, container, target.clone(), restart_count)
             .await
             .map_err(|error| fail("CreateContainerConfigError", &error))?;
         let input = ContainerInput { image_ref: image.image_ref, image_user: image.user, ..input };

@@ -106,11 +106,11 @@ fn judge(
             Verdict { start: again, fatal: !again, ..Verdict::default() }
         }
         ContainerState::ContainerUnknown => {
-            let again = is_sidecar(container)
-                || container
-                    .restart_policy
-                    .as_deref()
-                    .map_or(RestartPolicy::of(pod) != RestartPolicy::Never, |own| own != "Never");
+            let policy = match container.restart_policy.as_deref() {
+                Some(own) => RestartPolicy::parse(Some(own)),
+                None => RestartPolicy::of(pod),
+            };
+            let again = is_sidecar(container) || policy != RestartPolicy::Never;
             let text = "Init container is in \"unknown\" state, try killing it before restart".to_owned();
             Verdict {
                 start: again,

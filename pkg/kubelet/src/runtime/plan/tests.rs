@@ -38,6 +38,9 @@ fn pod(policy: &str, inits: &[(&str, bool)], mains: &[&str]) -> Pod {
     .unwrap()
 }
 
+/// Restart policy, containers and their states, the plan in words.
+type Row = (&'static str, &'static [(&'static str, char)], &'static str);
+
 /// A ready sandbox with containers given as (name, state): `r`unning, `0` exited well, `1` failed, `u`nknown.
 fn state(containers: &[(&str, char)]) -> RuntimePod {
     let sandbox = cri::PodSandboxStatus {
@@ -91,7 +94,7 @@ fn plan_with(pod: &Pod, state: &RuntimePod, probes: &Probes) -> String {
 
 #[test]
 fn main_containers() {
-    let table: &[(&str, &[(&str, char)], &str)] = &[
+    let table: &[Row] = &[
         ("Always", &[], "main0 main1"),
         ("Always", &[("a", 'r'), ("b", 'r')], ""),
         ("Always", &[("a", 'r'), ("b", '0')], "main1"),
@@ -112,7 +115,7 @@ fn main_containers() {
 
 #[test]
 fn init_containers_and_sidecars() {
-    let table: &[(&str, &[(&str, char)], &str)] = &[
+    let table: &[Row] = &[
         ("Always", &[], "init0"),
         ("Always", &[("i", 'r')], ""),
         ("Always", &[("i", '0')], "init1"),
