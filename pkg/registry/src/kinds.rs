@@ -12,6 +12,8 @@ mod admissionregistration;
 mod apiextensions;
 mod apiregistration;
 mod apps;
+mod authentication;
+mod authorization;
 mod autoscaling;
 mod batch;
 mod certificates;
@@ -45,6 +47,8 @@ pub fn hooks_for(group: &str, resource: &str) -> Box<dyn Hooks> {
         "apiextensions.k8s.io" => apiextensions::kind(resource),
         "apiregistration.k8s.io" => apiregistration::kind(resource),
         "apps" => apps::kind(resource),
+        "authentication.k8s.io" => authentication::kind(resource),
+        "authorization.k8s.io" => authorization::kind(resource),
         "autoscaling" => autoscaling::kind(resource),
         "batch" => batch::kind(resource),
         "certificates.k8s.io" => certificates::kind(resource),

@@ -104,6 +104,11 @@ pub(crate) fn body_differs(new: &Value, old: &Value) -> bool {
 impl Hooks for &'static Kind {
     fn default(&self, object: &mut Value) {
         if let Some(object) = object.as_object_mut() {
+            let in_spec = |rule: &Rule| matches!(rule, Rule::In(["spec"], _));
+            if self.defaults.iter().any(in_spec) {
+                // Go has a spec whether it was given or not.
+                defaults::map_mut(object, "spec");
+            }
             defaults::apply(self.defaults, object);
         }
     }

@@ -22,6 +22,8 @@ mod warnings;
 pub(crate) use diff::render as diff;
 pub(crate) use warnings::{OLD_VOLUMES, template as template_warnings};
 
+use serde_json::{Value, json};
+
 use super::kind::Kind;
 
 /// Pods.
@@ -39,6 +41,20 @@ pub(crate) static KIND: Kind = Kind {
     grace: prepare::grace,
     ..Kind::PLAIN
 };
+
+/// Where annotations name the AppArmor profile of a container.
+pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+
+/// The profile that such an annotation names.
+pub(crate) fn app_armor_profile(annotation: &str) -> Option<Value> {
+    Some(match annotation {
+        "unconfined" => json!({"type": "Unconfined"}),
+        "runtime/default" => json!({"type": "RuntimeDefault"}),
+        local => {
+            json!({"type": "Localhost", "localhostProfile": local.strip_prefix("localhost/").filter(|p| !p.is_empty())?})
+        }
+    })
+}
 
 /// The body of `pods/binding`.
 pub(crate) static BINDING: Kind = Kind {

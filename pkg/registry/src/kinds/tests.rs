@@ -96,8 +96,10 @@ fn causes(errors: &FieldErrors) -> Vec<String> {
 
 fn upstream_causes(answer: &Value) -> Vec<String> {
     let list = answer.pointer("/details/causes").and_then(Value::as_array).cloned().unwrap_or_default();
+    // Metadata beside the name is the store's to check.
+    let ours = list.iter().filter(|c| !text(c, "/field").starts_with("metadata.finalizers"));
     let mut texts: Vec<String> =
-        list.iter().map(|c| format!("{} | {}", text(c, "/field"), text(c, "/message"))).collect();
+        ours.map(|c| format!("{} | {}", text(c, "/field"), text(c, "/message"))).collect();
     texts.sort();
     texts.dedup();
     texts

@@ -51,8 +51,7 @@ fn common(spec: &At<'_>) {
     spec.get("failurePolicy").one_of(&["Fail", "Ignore"]);
     let kind = spec.get("paramKind");
     if kind.present() {
-        kind.get("apiVersion").need();
-        kind.get("kind").need();
+        param_kind(&kind.get("apiVersion"), &kind.get("kind"));
     }
     let constraints = spec.get("matchConstraints");
     if constraints.present() {
@@ -118,6 +117,29 @@ fn mutations(spec: &At<'_>) {
     again.need_one_of(&["IfNeeded", "Never"]);
 }
 
+/// A kind that parameters may be of.
+fn param_kind(at: &At<'_>, kind: &At<'_>) {
+    if at.need() {
+        let (group, version) = at.str().split_once('/').unwrap_or_else(|| ("", at.str()));
+        let wrong = names::dns1123_subdomain(group);
+        if !group.is_empty() && !wrong.is_empty() {
+            at.invalid_as(group, wrong.join(","));
+        }
+        let wrong = names::dns1035_label(version);
+        if version.is_empty() {
+            at.invalid("version must be specified");
+        } else if !wrong.is_empty() {
+            at.invalid_as(version, wrong.join(","));
+        }
+    }
+    if kind.need() {
+        let wrong = names::dns1035_label(&kind.str().to_lowercase());
+        if !wrong.is_empty() {
+            kind.invalid(format!("may have mixed case, but should otherwise match: {}", wrong.join(",")));
+        }
+    }
+}
+
 /// Names of things that policies refer to.
 pub(crate) fn reference(at: &At<'_>) {
     if !at.present() {
@@ -128,7 +150,8 @@ pub(crate) fn reference(at: &At<'_>) {
         at.required("one of name or selector must be specified");
     } else if !name.is_empty() && selector.present() {
         name.forbidden("name and selector are mutually exclusive");
+        selector.forbidden("name and selector are mutually exclusive");
     }
     labels::selector(&selector);
-    at.get("parameterNotFoundAction").need_one_of(&["Allow", "Deny"]);
+    at.get("parameterNotFoundAction").need_one_of(&["Deny", "Allow"]);
 }

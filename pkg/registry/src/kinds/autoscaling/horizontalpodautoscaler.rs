@@ -16,7 +16,16 @@ use crate::kinds::kind::Kind;
 /// Horizontal pod autoscalers.
 pub(crate) static KIND: Kind = Kind {
     defaults: &[Run(old_metric), In(&["spec"], &[Nil("minReplicas", I(1)), Run(metrics), Run(behavior)])],
-    validate: |autoscaler| spec(&autoscaler.get("spec")),
+    validate: |autoscaler| {
+        spec(&autoscaler.get("spec"));
+        metrics_checks::group(&autoscaler.at("spec.scaleTargetRef.apiVersion"));
+    },
+    validate_update: Some(|new, old| {
+        spec(&new.get("spec"));
+        if old.at("spec.scaleTargetRef.apiVersion").str().split('/').count() == 2 {
+            metrics_checks::group(&new.at("spec.scaleTargetRef.apiVersion"));
+        }
+    }),
     validate_status: |new, _| {
         for field in ["currentReplicas", "desiredReplicas"] {
             new.get("status").get(field).not_negative();

@@ -149,10 +149,12 @@ fn time_zone(at: &At<'_>) {
         let plain = part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'+' | b'-' | b'.'));
         matches!(part, "." | ".." | "") || part.starts_with('-') || !plain
     };
-    if zone.split('/').any(odd) {
+    let local = zone.eq_ignore_ascii_case("local");
+    let known = local || jiff::tz::db().is_definitively_empty() || jiff::tz::TimeZone::get(zone).is_ok();
+    if zone.split('/').any(odd) || !known {
         return at.invalid(format!("unknown time zone {zone}"));
     }
-    if zone.eq_ignore_ascii_case("local") {
+    if local {
         at.invalid("timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones");
     }
 }

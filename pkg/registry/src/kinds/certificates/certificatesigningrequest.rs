@@ -1,6 +1,7 @@
 //! Certificate signing requests.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use copepod_api::names;
 use serde_json::{Value, json};
 
 use std::collections::HashSet;
@@ -25,7 +26,7 @@ pub(crate) static KIND: Kind = Kind {
         validate(new);
         kept(new, old);
     },
-    name: |_| Vec::new(),
+    name: names::path_segment,
     ..Kind::PLAIN
 };
 

@@ -17,6 +17,7 @@ pub(crate) static KIND: Kind = Kind {
         unchanged(new, old, &OLD);
     }),
     field: source,
+    name: names::path_segment,
     ..Kind::PLAIN
 };
 

@@ -168,7 +168,9 @@ fn source(at: &At<'_>) {
         found += 1;
         let place = at.get(kind);
         if found > 1 {
-            place.forbidden("may not specify more than 1 volume type");
+            // Upstream's spelling.
+            let shown = if *kind == "cephfs" { "cephFS" } else { kind };
+            at.get(shown).forbidden("may not specify more than 1 volume type");
             continue;
         }
         match *kind {

@@ -58,6 +58,10 @@ fn pending(claim: &mut Object) {
 /// The older `dataSource` knows claims and snapshots only; it never refused others, it forgot them.
 fn drop_unknown_source(claim: &mut Value) {
     let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if spec.get("dataSourceRef").is_some_and(|r| r.get("namespace").is_some()) {
+        // Sources in other namespaces are off by default.
+        spec.remove("dataSourceRef");
+    }
     let text = |field: &str| {
         spec.get("dataSource").and_then(|s| s.get(field)).and_then(Value::as_str).unwrap_or_default()
     };

@@ -12,6 +12,19 @@ pub(crate) static KIND: Kind = Kind {
         event.get("eventTime").need();
         if event.get("eventTime").present() {
             let kind = event.get("type").str();
+            let old = [
+                ("firstTimestamp", "deprecatedFirstTimestamp"),
+                ("lastTimestamp", "deprecatedLastTimestamp"),
+                ("count", "deprecatedCount"),
+                ("source", "deprecatedSource"),
+            ];
+            for (field, old) in old {
+                let old = event.get(old);
+                let component = old.get("component").is_empty() && old.get("host").is_empty();
+                if old.present() && old.int() != Some(0) && !(field == "source" && component) {
+                    event.get(field).invalid_as("", "needs to be unset");
+                }
+            }
             if !matches!(kind, "Normal" | "Warning") {
                 event.get("type").invalid_as("", format!("has invalid value: {kind}"));
             }

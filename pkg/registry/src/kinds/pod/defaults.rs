@@ -98,6 +98,7 @@ pub(crate) const CLAIM_SPEC: &[Rule] =
 
 /// Defaults of a pod's spec wherever it stands.
 pub(crate) const POD_SPEC: &[Rule] = &[
+    Run(switched_off),
     Run(service_account),
     Zero("dnsPolicy", S("ClusterFirst")),
     Zero("restartPolicy", S("Always")),
@@ -112,6 +113,19 @@ pub(crate) const POD_SPEC: &[Rule] = &[
 
 /// Defaults of `template`, a pod template.
 pub(crate) const TEMPLATE: &[Rule] = &[In(&["template"], &[In(&["spec"], POD_SPEC)])];
+
+/// Fields of features that are off by default go, as upstream drops them.
+fn switched_off(spec: &mut Object) {
+    spec.remove("schedulingGroup");
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let mounts = container.get_mut("volumeMounts").and_then(Value::as_array_mut);
+            for mount in mounts.into_iter().flatten().filter_map(Value::as_object_mut) {
+                mount.remove("bindMountOptions");
+            }
+        }
+    }
+}
 
 /// Defaults of a Pod beyond its spec's, which templates do not get.
 pub(crate) const POD: &[Rule] = &[

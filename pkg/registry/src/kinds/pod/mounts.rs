@@ -41,7 +41,6 @@ pub(crate) fn mounts(container: &At<'_>, volumes: &Volumes<'_>) {
         }
         propagation(&of_list(&list, "mountPropagation", &at.get("mountPropagation")), container);
         recursive_read_only(&of_list(&list, "recursiveReadOnly", &at.get("recursiveReadOnly")), &at);
-        bind_options(&at.get("bindMountOptions"));
     }
 }
 
@@ -71,16 +70,6 @@ fn recursive_read_only(at: &At<'_>, mount: &At<'_>) {
             }
         }
         _ => at.not_supported(&["Disabled", "Enabled", "IfPossible"]),
-    }
-}
-
-fn bind_options(list: &At<'_>) {
-    let mut seen = HashSet::new();
-    for at in list.items() {
-        at.one_of(&["nodev", "noexec", "nosuid"]);
-        if !seen.insert(at.str()) {
-            at.duplicate();
-        }
     }
 }
 

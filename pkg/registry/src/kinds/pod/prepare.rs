@@ -9,9 +9,12 @@ use crate::kinds::defaults::{Object, map_mut};
 /// A new pod: pending, with its quality of service.
 pub(crate) fn create(_cx: &HookContext<'_>, pod: &mut Value) {
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object).cloned().unwrap_or_default();
+    let annotations =
+        pod.pointer("/metadata/annotations").and_then(Value::as_object).cloned().unwrap_or_default();
     let Some(object) = pod.as_object_mut() else { return };
     let spec = map_mut(object, "spec");
     merge_label_keys(spec, &labels);
+    app_armor(spec, &annotations);
     resources::default_pod_level(spec);
     let gated = spec.get("schedulingGates").and_then(Value::as_array).is_some_and(|gates| !gates.is_empty());
     let spec = Value::Object(spec.clone());
@@ -25,6 +28,28 @@ pub(crate) fn create(_cx: &HookContext<'_>, pod: &mut Value) {
     }
     status["qosClass"] = resources::qos_class(&spec).into();
     object.insert("status".to_owned(), status);
+}
+
+/// AppArmor profiles that annotations name go to the containers that have none.
+fn app_armor(spec: &mut Object, annotations: &Object) {
+    if spec.get("os").and_then(|os| os.get("name")).is_some_and(|name| name == "windows") {
+        return;
+    }
+    let whole = spec.get("securityContext").and_then(|c| c.get("appArmorProfile")).cloned();
+    for list in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            let name = container.get("name").and_then(Value::as_str).unwrap_or_default();
+            let annotation = annotations.get(&format!("{}{name}", super::APP_ARMOR)).and_then(Value::as_str);
+            let profile = annotation.and_then(super::app_armor_profile);
+            let has = container.pointer("/securityContext/appArmorProfile").is_some();
+            if let (Some(profile), Some(container)) = (profile, container.as_object_mut())
+                && !has
+                && whole.as_ref() != Some(&profile)
+            {
+                map_mut(container, "securityContext").insert("appArmorProfile".to_owned(), profile);
+            }
+        }
+    }
 }
 
 /// `matchLabelKeys` become plain terms of the selectors beside them.

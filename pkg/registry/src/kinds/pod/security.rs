@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use copepod_api::names;
+
 use crate::kinds::at::At;
 use crate::kinds::checks::text;
 
@@ -28,6 +30,7 @@ pub(crate) fn container(at: &At<'_>, spec: &At<'_>) {
         }
     }
     app_armor(&at.get("appArmorProfile"));
+    windows(&at.get("windowsOptions"));
 }
 
 /// The pod's context.
@@ -41,8 +44,51 @@ pub(crate) fn pod(spec: &At<'_>) {
     at.get("fsGroupChangePolicy").one_of(&["Always", "OnRootMismatch"]);
     seccomp(&at.get("seccompProfile"));
     app_armor(&at.get("appArmorProfile"));
+    windows(&at.get("windowsOptions"));
     at.get("supplementalGroupsPolicy").one_of(&["Merge", "Strict"]);
     at.get("seLinuxChangePolicy").one_of(&["MountOption", "Recursive"]);
+}
+
+const KIB_64: usize = 64 << 10;
+
+fn windows(at: &At<'_>) {
+    at.get("gmsaCredentialSpecName").text(names::dns1123_subdomain);
+    let spec = at.get("gmsaCredentialSpec");
+    if spec.present() && spec.is_empty() {
+        spec.invalid("gmsaCredentialSpec cannot be an empty string");
+    } else if spec.str().len() > KIB_64 {
+        spec.invalid("gmsaCredentialSpec size must be under 64 KiB");
+    }
+    let user = at.get("runAsUserName");
+    if user.present()
+        && let Some(wrong) = wrong_user(user.str())
+    {
+        user.invalid(wrong);
+    }
+}
+
+/// What is wrong with a Windows user, who may have a domain before a backslash.
+fn wrong_user(text: &str) -> Option<&'static str> {
+    let (domain, user) = text.split_once('\\').unwrap_or(("", text));
+    if text.is_empty() {
+        Some("runAsUserName cannot be an empty string")
+    } else if text.contains(char::is_control) {
+        Some("runAsUserName cannot contain control characters")
+    } else if user.contains('\\') {
+        Some("runAsUserName cannot contain more than one backslash")
+    } else if domain.len() >= 256 {
+        Some("runAsUserName's Domain length must be under 256 characters")
+    } else if user.is_empty() {
+        Some("runAsUserName's User cannot be empty")
+    } else if user.len() > 104 {
+        Some("runAsUserName's User length must not be longer than 104 characters")
+    } else if user.bytes().all(|b| matches!(b, b'.' | b' ')) {
+        Some("runAsUserName's User cannot contain only periods or spaces")
+    } else if user.contains(['"', '/', ':', ';', '|', '=', ',', '+', '*', '?', '<', '>', '@', '[', ']']) {
+        Some(r#"runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]"#)
+    } else {
+        None
+    }
 }
 
 fn sysctls(list: &At<'_>, spec: &At<'_>) {

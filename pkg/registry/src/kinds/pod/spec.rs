@@ -91,6 +91,9 @@ fn pod_level(spec: &At<'_>) {
     }
     if at.get("claims").present() {
         at.get("claims").forbidden("claims may not be set for Resources at pod-level");
+        for request in at.get("claims").items().map(|c| c.get("request")).filter(|r| !r.is_empty()) {
+            request.text(names::dns1123_label);
+        }
     }
     amounts::requirements(&at, |place, name| {
         if amounts::name(place, name) && !matches!(name, "cpu" | "memory") && !amounts::is_huge_pages(name) {

@@ -85,7 +85,13 @@ fn source(at: &At<'_>) {
     for (kind, check) in TYPES.iter().filter(|(kind, _)| at.get(kind).present()) {
         found += 1;
         if found > 1 {
-            at.get(kind).forbidden("may not specify more than 1 volume type");
+            // Upstream's spellings.
+            let shown = match *kind {
+                "cephfs" => "cephFS",
+                "downwardAPI" => "downwarAPI",
+                kind => kind,
+            };
+            at.get(shown).forbidden("may not specify more than 1 volume type");
         } else {
             check(&at.get(kind));
         }

@@ -160,8 +160,12 @@ fn old_profiles(container: &At<'_>, annotations: &At<'_>, template: bool, warnin
         let key = format!("container.seccomp.security.alpha.kubernetes.io/{name}");
         warn::old_keys(annotations, &[(&key, SECCOMP)], warnings);
     }
-    if template && !security.get("appArmorProfile").present() {
-        let key = format!("container.apparmor.security.beta.kubernetes.io/{name}");
+    let key = format!("{}{name}", super::APP_ARMOR);
+    let named = super::app_armor_profile(annotations.key(&key).str());
+    let own = security.get("appArmorProfile");
+    // A pod's annotation has already become the field.
+    let synced = !template && named.as_ref() == own.value();
+    if synced || (template && !own.present()) {
         let text = r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
         warn::old_keys(annotations, &[(&key, text)], warnings);
     }

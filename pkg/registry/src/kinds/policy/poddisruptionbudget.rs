@@ -13,6 +13,7 @@ pub(crate) static KIND: Kind = Kind {
             new.get("status").get(field).not_negative();
         }
     },
+    name: copepod_api::names::path_segment,
     ..Kind::WITH_STATUS
 };
 

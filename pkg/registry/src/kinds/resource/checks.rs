@@ -85,7 +85,12 @@ pub(super) fn slice(spec: &At<'_>) {
         driver.text(names::dns1123_subdomain);
     }
     let pool = spec.get("pool");
-    pool.get("name").need();
+    if pool.get("name").need() {
+        for part in pool.get("name").str().split('/') {
+            pool.get("name").invalid_all(names::dns1123_subdomain(part));
+        }
+    }
+    spec.get("nodeName").text(names::dns1123_subdomain);
     let (generation, count) = (pool.get("generation"), pool.get("resourceSliceCount"));
     if generation.int().is_some_and(|n| n < 0) {
         generation.invalid("must be greater than or equal to zero");

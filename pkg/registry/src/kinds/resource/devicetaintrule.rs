@@ -1,5 +1,6 @@
 //! Rules that taint devices.
 
+use copepod_api::names;
 use serde_json::Value;
 
 use crate::hooks::HookContext;
@@ -14,6 +15,12 @@ pub(crate) static KIND: Kind = Kind {
         }
     },
     prepare_update,
+    validate: |rule| {
+        let selector = rule.at("spec.deviceSelector");
+        selector.get("pool").text(names::dns1123_subdomain);
+        selector.get("device").text(names::dns1123_label);
+        rule.at("spec.taint.effect").one_of(&["NoExecute", "NoSchedule", "None"]);
+    },
     prepare_status: |_, new, old| keep_meta(new, old),
     ..Kind::WITH_STATUS
 };

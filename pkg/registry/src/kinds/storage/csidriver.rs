@@ -57,6 +57,10 @@ fn lifecycle_modes(spec: &mut Object) {
 }
 
 fn spec(at: &At<'_>) {
+    let period = at.get("nodeAllocatableUpdatePeriodSeconds");
+    if period.int().is_some_and(|n| n < 10) {
+        period.invalid("must be greater than or equal to 10 seconds");
+    }
     at.get("fsGroupPolicy").one_of(&["File", "None", "ReadWriteOnceWithFSType"]);
     let mut audiences = HashSet::new();
     for request in at.get("tokenRequests").items() {

@@ -5,6 +5,15 @@ use copepod_api::{Quantity, names};
 use crate::kinds::at::At;
 use crate::kinds::checks::amounts;
 
+/// The API version of what is scaled names a group.
+pub(crate) fn group(at: &At<'_>) {
+    match at.str().split('/').count() {
+        1 => at.invalid("apiVersion must specify API group"),
+        2 => {}
+        _ => at.invalid(format!("unexpected GroupVersion string: {}", at.str())),
+    }
+}
+
 /// The object that is scaled, or that a metric describes.
 pub(super) fn reference(at: &At<'_>) {
     for field in ["kind", "name"] {
