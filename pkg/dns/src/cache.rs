@@ -40,12 +40,16 @@ impl Cache {
             return None;
         }
         let mut message = Message::from_vec(&entry.bytes).ok()?;
-        let aged = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
+        self.cap(&mut message, u32::try_from(age.as_secs()).unwrap_or(u32::MAX));
+        Some(message)
+    }
+
+    /// Limits the times in `message` to ours, less the `aged` seconds it has been here.
+    pub(crate) fn cap(&self, message: &mut Message, aged: u32) {
         let sections = [&mut message.answers, &mut message.authorities, &mut message.additionals];
         for record in sections.into_iter().flatten() {
             record.ttl = record.ttl.min(self.most).saturating_sub(aged);
         }
-        Some(message)
     }
 
     /// Keeps `answer` when it may be kept.

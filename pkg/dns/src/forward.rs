@@ -95,8 +95,11 @@ impl Forwarder {
         for upstream in &self.upstreams {
             metrics.forwarded();
             match exchange(*upstream, &query, transport).await {
-                Ok(answer) => {
-                    self.cache.lock().put(name, kind, &answer);
+                Ok(mut answer) => {
+                    let mut cache = self.cache.lock();
+                    cache.put(name, kind, &answer);
+                    // The first client hears the same times as the next, who is served from the cache.
+                    cache.cap(&mut answer, 0);
                     return Ok(answer);
                 }
                 Err(error) => last = ForwardError::Unanswered(error),

@@ -117,7 +117,7 @@ impl Zone {
             },
             [service, namespace, "svc"] => return self.find_service(catalog, name, namespace, service, kind),
             [host, service, namespace, "svc"] => {
-                return self.find_endpoint(catalog, name, namespace, service, host, kind);
+                return self.find_endpoint(catalog, name, (namespace, service), host, kind);
             }
             [port, protocol, service, namespace, "svc"] => {
                 let (Some(port), Some(protocol)) = (port.strip_prefix('_'), protocol.strip_prefix('_'))
@@ -194,8 +194,7 @@ impl Zone {
         &self,
         catalog: &impl Catalog,
         name: &Name,
-        namespace: &str,
-        service: &str,
+        (namespace, service): (&str, &str),
         host: &str,
         kind: RecordType,
     ) -> Found {

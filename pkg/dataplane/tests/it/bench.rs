@@ -31,6 +31,7 @@ fn spread(proxy: &mut Proxy, index: u32, endpoints: u32, shift: u32) {
     proxy.calc.on_slice("default", &format!("s{index}"), Some(&view));
 }
 
+#[expect(clippy::print_stdout, reason = "figures are what it is for")]
 fn measure(mode: Mode, services: u32) {
     let net = Net::new(0);
     let mut proxy = Proxy::start(&net.node, mode);
