@@ -123,6 +123,7 @@ impl Target {
 
     /// The same object's subresource.
     #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "a path is not a number; nobody subtracts from it")]
     pub fn sub(mut self, subresource: &str) -> Self {
         self.subresource = Some(subresource.to_owned());
         self

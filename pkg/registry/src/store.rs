@@ -100,6 +100,14 @@ impl Store {
         entry.map_err(|error| from_store(&error))
     }
 
+    /// Runs a write to its end although the client may go away in the middle: what it has allocated must be settled.
+    pub(crate) async fn whole<T: Send + 'static>(
+        work: impl Future<Output = ApiResult<T>> + Send + 'static,
+    ) -> ApiResult<T> {
+        let done = copepod_supervisor::spawn("write", work).join().await;
+        done.unwrap_or_else(|| Err(ApiError::internal("the write was interrupted")))
+    }
+
     /// Writes an object in the working version when the key's revision is `expected`.
     pub(crate) async fn commit(
         &self,

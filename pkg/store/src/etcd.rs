@@ -80,7 +80,6 @@ impl EtcdBackend {
     pub async fn connect(config: &EtcdConfig) -> Result<Self, StoreError> {
         let mut options = ConnectOptions::new()
             .with_require_leader(true)
-            .with_timeout(Duration::from_secs(60 * 60 * 24 * 365))
             .with_connect_timeout(Duration::from_secs(5))
             .with_keep_alive(Duration::from_secs(30), Duration::from_secs(10))
             .with_keep_alive_while_idle(false);

@@ -23,10 +23,10 @@ fn definition(name: &str, kind: &str) -> serde_json::Value {
 #[test]
 fn names_are_accepted_once() {
     let first = definition("widgets", "Widget");
-    let first = names::plan(&first, &[first.clone()], Timestamp::UNIX_EPOCH).unwrap();
+    let first = names::plan(&first, std::slice::from_ref(&first), Timestamp::UNIX_EPOCH).unwrap();
     assert!(names::established(&first));
     assert_eq!(first["status"]["acceptedNames"]["shortNames"], json!(["w"]));
-    assert_eq!(names::plan(&first, &[first.clone()], Timestamp::UNIX_EPOCH), None);
+    assert_eq!(names::plan(&first, std::slice::from_ref(&first), Timestamp::UNIX_EPOCH), None);
     let second = definition("gadgets", "Widget");
     let second = names::plan(&second, &[first, second.clone()], Timestamp::UNIX_EPOCH).unwrap();
     assert!(!names::established(&second));

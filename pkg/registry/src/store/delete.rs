@@ -47,6 +47,19 @@ impl Store {
         target: &Target,
         options: &DeleteOptions,
     ) -> ApiResult<Deleted> {
+        if self.row.allocation.is_some() {
+            let (store, cx, target, options) = (self.clone(), cx.clone(), target.clone(), options.clone());
+            return Self::whole(async move { store.delete_here(&cx, &target, &options).await }).await;
+        }
+        self.delete_here(cx, target, options).await
+    }
+
+    async fn delete_here(
+        &self,
+        cx: &RequestContext,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> ApiResult<Deleted> {
         check_options(options)?;
         self.warn_orphans(cx, options);
         let mut current = self.current(target.namespace.as_deref(), &target.name).await?;

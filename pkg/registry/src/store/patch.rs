@@ -26,6 +26,14 @@ impl Store {
     /// # Errors
     /// As [`Store::update`], and what is wrong with the patch; 409 with the managers for an apply that conflicts.
     pub async fn patch(&self, cx: &RequestContext, target: &Target, patch: &Patch) -> ApiResult<Written> {
+        if self.row.allocation.is_some() {
+            let (store, cx, target, patch) = (self.clone(), cx.clone(), target.clone(), patch.clone());
+            return Self::whole(async move { store.patch_here(&cx, &target, &patch).await }).await;
+        }
+        self.patch_here(cx, target, patch).await
+    }
+
+    async fn patch_here(&self, cx: &RequestContext, target: &Target, patch: &Patch) -> ApiResult<Written> {
         self.check_media_type(patch.kind)?;
         let part = match target.subresource.as_deref() {
             Some("scale") => return subresource::scale::patch(self, cx, target, patch).await,

@@ -156,12 +156,15 @@ impl Store {
         }
     }
 
-    /// Structure, for custom resources; built-in kinds are checked when decoded.
-    fn check_schema(&self, object: &Value) -> FieldErrors {
-        match &self.row.working_schema {
-            Schema::Builtin(_) => FieldErrors::new(),
-            Schema::Custom(_) => {
-                copepod_schema::validate::validate(object, self.row.working_schema.root(), &FieldPath::root())
+    /// Structure, for custom resources; built-in kinds are checked when decoded. What an update left as it was is
+    /// not judged again.
+    fn check_schema(&self, object: &Value, old: Option<&Value>) -> FieldErrors {
+        let schema = self.row.working_schema.root();
+        match (&self.row.working_schema, old) {
+            (Schema::Builtin(_), _) => FieldErrors::new(),
+            (Schema::Custom(_), None) => copepod_schema::validate::validate(object, schema, &FieldPath::root()),
+            (Schema::Custom(_), Some(old)) => {
+                copepod_schema::validate::validate_update(object, old, schema, &FieldPath::root())
             }
         }
     }

@@ -31,6 +31,10 @@ impl Store {
         if !target.name.is_empty() && meta::name(&object) != target.name {
             return Err(ApiError::bad_request("name in URL does not match name in object"));
         }
+        if self.row.allocation.is_some() {
+            let (store, cx, target) = (self.clone(), cx.clone(), target.clone());
+            return Self::whole(async move { store.create_value(&cx, &target, object).await }).await;
+        }
         Box::pin(self.create_value(cx, target, object)).await
     }
 
@@ -39,11 +43,19 @@ impl Store {
     /// # Errors
     /// As [`Self::create`]; 409 when the object's `resourceVersion` is not the current one.
     pub async fn update(&self, cx: &RequestContext, target: &Target, body: Body) -> ApiResult<Written> {
+        if self.row.allocation.is_some() {
+            let (store, cx, target) = (self.clone(), cx.clone(), target.clone());
+            return Self::whole(async move { store.replace(&cx, &target, &body).await }).await;
+        }
+        self.replace(cx, target, &body).await
+    }
+
+    async fn replace(&self, cx: &RequestContext, target: &Target, body: &Body) -> ApiResult<Written> {
         let part = match target.subresource.as_deref() {
-            Some("scale") => return subresource::scale::update(self, cx, target, &body).await,
+            Some("scale") => return subresource::scale::update(self, cx, target, body).await,
             other => part(other)?,
         };
-        let object = self.decode(cx, &body)?;
+        let object = self.decode(cx, body)?;
         check_names(&object, target)?;
         let uid = meta::uid(&object).to_owned();
         let make = |old: Option<&Value>| {

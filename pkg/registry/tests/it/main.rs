@@ -1,6 +1,6 @@
 //! The registry over the store in memory: the same battery over many kinds, and what is special to some.
 
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 mod battery;
 mod custom;

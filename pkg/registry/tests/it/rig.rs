@@ -13,17 +13,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) struct Rig {
     pub(crate) registry: Arc<Registry>,
-    pub(crate) backend: MemoryBackend,
     _stop: DropGuard,
 }
 
 pub(crate) async fn rig() -> Rig {
     let stop = CancellationToken::new();
-    let backend = MemoryBackend::default();
     let config = RegistryConfig { compaction: None, ..RegistryConfig::default() };
-    let registry = Registry::open(Arc::new(backend.clone()), config, &stop);
+    let registry = Registry::open(Arc::new(MemoryBackend::default()), config, &stop);
     registry.ready().await;
-    Rig { registry, backend, _stop: stop.drop_guard() }
+    Rig { registry, _stop: stop.drop_guard() }
 }
 
 pub(crate) fn cx() -> RequestContext {

@@ -11,6 +11,8 @@ use crate::{
     memory::MemoryBackend,
 };
 
+mod model;
+
 const PODS: &str = "/registry/pods/";
 
 struct Rig {

@@ -63,7 +63,7 @@ fn what_cannot_be_read_says_why() {
     assert!(entry("k8s:enc:aescbc:v1:").problem().unwrap().contains("encrypted"));
     assert!(entry("[1]").problem().is_some());
     assert!(entry("").problem().is_some());
-    assert_eq!(entry("{}").problem(), None.or(entry("{}").problem()));
+    assert!(entry("{}").problem().is_some());
     assert!(entry(&json!({"kind": "Pod"}).to_string()).problem().is_some());
 }
 

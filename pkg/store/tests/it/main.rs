@@ -1,6 +1,6 @@
 //! The store over a real etcd, started on a loopback port in a temporary directory.
 
-#![allow(missing_docs, reason = "tests")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
