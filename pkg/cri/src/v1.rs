@@ -7,6 +7,7 @@
     unused_qualifications,
     clippy::all,
     clippy::pedantic,
+    clippy::allow_attributes_without_reason,
     reason = "generated code"
 )]
 

@@ -54,13 +54,13 @@ impl Environment {
     ) -> Result<Variables, SetupError> {
         let mut env = Variables::new();
         for source in container.env_from.iter().flatten() {
-            self.from_source(pod, source, &mut env).await?;
+            self.variables_of(pod, source, &mut env).await?;
         }
         let links = self.service_links(pod)?;
         for variable in container.env.iter().flatten() {
             let value = match (&variable.value, &variable.value_from) {
                 (Some(text), _) if !text.is_empty() => Some(downward::expand(text, &known(&links, &env))),
-                (_, Some(from)) => self.from_field(pod, container, from, addresses).await?,
+                (_, Some(from)) => self.value_of(pod, container, from, addresses).await?,
                 _ => Some(String::new()),
             };
             if let Some(value) = value {
@@ -75,7 +75,7 @@ impl Environment {
         Ok(env)
     }
 
-    async fn from_source(
+    async fn variables_of(
         &self,
         pod: &Pod,
         source: &EnvFromSource,
@@ -99,7 +99,7 @@ impl Environment {
     }
 
     /// The value behind `valueFrom`; `None` leaves the variable unset.
-    async fn from_field(
+    async fn value_of(
         &self,
         pod: &Pod,
         container: &Container,

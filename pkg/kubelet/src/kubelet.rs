@@ -278,6 +278,10 @@ impl Kubelet {
             return false;
         }
         let dir = self.config.pod_dir(&uid);
+        if housekeeping::mounted_below(&dir) {
+            tracing::warn!(pod = pod.full_name(), dir = %dir.display(), "something is still mounted in the pod's directory");
+            return false;
+        }
         if let Err(error) = std::fs::remove_dir_all(&dir)
             && error.kind() != std::io::ErrorKind::NotFound
         {

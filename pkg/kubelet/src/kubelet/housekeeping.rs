@@ -71,12 +71,10 @@ impl Kubelet {
     /// Removes directories of pods that are gone, unless something is still mounted below them.
     fn remove_stale_dirs(&self) {
         let known = self.known();
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         for entry in std::fs::read_dir(self.config.root_dir.join("pods")).into_iter().flatten().flatten() {
             let path = entry.path();
             let uid = entry.file_name().to_string_lossy().into_owned();
-            let mounted = mounts.contains(&format!(" {}/", path.display()));
-            if known.contains(&uid) || mounted {
+            if known.contains(&uid) || mounted_below(&path) {
                 continue;
             }
             match std::fs::remove_dir_all(&path) {
@@ -135,6 +133,14 @@ impl Kubelet {
     }
 }
 
+/// Whether something is mounted at or below `dir`: nothing may be removed there then, it could be a host's own files.
+/// True as well when the mounts cannot be read.
+pub(super) fn mounted_below(dir: &Path) -> bool {
+    let Ok(table) = std::fs::read_to_string("/proc/self/mountinfo") else { return true };
+    // The fifth field is the mount point.
+    table.lines().filter_map(|line| line.split(' ').nth(4)).any(|point| Path::new(point).starts_with(dir))
+}
+
 /// Keeps the newest `keep - 1` rotated parts beside the log itself.
 fn drop_old_logs(path: &Path, keep: u32) {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str())) else { return };
@@ -159,6 +165,13 @@ fn drop_old_logs(path: &Path, keep: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mounts_below_are_seen() {
+        assert!(mounted_below(Path::new("/")));
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!mounted_below(dir.path()));
+    }
 
     #[test]
     fn oldest_parts_go_first() {

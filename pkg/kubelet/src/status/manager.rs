@@ -130,7 +130,8 @@ impl StatusManager {
             let failed = futures::stream::iter(due)
                 .map(|work| self.write(&client, &mirrors, work))
                 .buffer_unordered(PARALLEL)
-                .any(|ok| async move { !ok })
+                // Every write is carried through, whatever becomes of the others.
+                .fold(false, |failed, ok| async move { failed || !ok })
                 .await;
             let retry = if failed { RETRY } else { Duration::from_secs(60) };
             tokio::select! {
