@@ -14,7 +14,7 @@ type Check = Result<(), Failed>;
 
 /// What an installation could leave behind; each line that this prints is a trace.
 const TRACES: &str = "ls -d /usr/local/lib/copepod /usr/local/bin/copepod /etc/systemd/system/copepod.service \
-    /etc/copepod /etc/kubernetes/* /var/lib/copepod /var/lib/kubelet /run/copepod /var/log/pods 2>/dev/null; \
+    /etc/copepod/* /etc/kubernetes/* /var/lib/copepod /var/lib/kubelet /run/copepod /var/log/pods 2>/dev/null; \
     ls /etc/cni/net.d /opt/cni/bin 2>/dev/null | grep -v :; \
     nft list tables; ip -o link | grep -Ev ' (lo|eth0)[@:]'; \
     find /sys/fs/cgroup -maxdepth 3 -name 'kubepods*'; \
@@ -26,7 +26,8 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // One machine, whose state each check finds as the one before left it.
     arguments.test_threads = Some(1);
-    let machine = if arguments.list { None } else { Some(Arc::new(Mutex::new(Node::builder().name("m6").start()))) };
+    let machine =
+        if arguments.list { None } else { Some(Arc::new(Mutex::new(Node::builder().name("m6").start()))) };
     let checks: [(&str, fn(&mut Node) -> Check); 6] = [
         ("a_damaged_bundle_changes_nothing", damaged),
         ("a_failed_installation_is_undone", undone),
@@ -56,7 +57,11 @@ fn archive() -> PathBuf {
 }
 
 fn sh(node: &Node, script: &str) -> Result<String, Failed> {
-    let output = node.command(Side::Node, "/bin/sh").args(["-c", script]).stdin(std::process::Stdio::null()).output()?;
+    let output = node
+        .command(Side::Node, "/bin/sh")
+        .args(["-c", script])
+        .stdin(std::process::Stdio::null())
+        .output()?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if output.status.success() {
         return Ok(text(&output.stdout));
@@ -119,12 +124,15 @@ fn installed(node: &mut Node) -> Check {
     let said = install(node, "", &archive().display().to_string())?;
     eprintln!("{said}");
     sh(node, "copepod status")?;
-    sh(node, "copepod kubectl create deployment web --image=docker.io/library/busybox:1.37 --replicas=2 -- sleep 3600")?;
+    sh(
+        node,
+        "copepod kubectl create deployment web --image=docker.io/library/busybox:1.37 --replicas=2 -- sleep 3600",
+    )?;
     wait_for(node, "copepod kubectl get deployment web -o jsonpath={.status.readyReplicas}", "2")
 }
 
 fn second_run(node: &mut Node) -> Check {
-    let state = "find /usr/local/lib/copepod /etc -newer /run/mark; pgrep -f 'copepod server'";
+    let state = "find /usr/local/lib/copepod /etc -newer /run/mark; pgrep -f '[c]opepod server'";
     sh(node, "touch /run/mark")?;
     let before = sh(node, state)?;
     let said = install(node, "", &archive().display().to_string())?;
@@ -135,7 +143,10 @@ fn second_run(node: &mut Node) -> Check {
 }
 
 fn killed(node: &mut Node) -> Check {
-    for pattern in ["copepod server", "bin/containerd --config", "^etcd", "^kube-apiserver", "^kube-scheduler"] {
+    // The brackets keep the pattern from matching the shell that it stands in.
+    for pattern in
+        ["[c]opepod server", "[b]in/containerd --config", "^etcd", "^kube-apiserver", "^kube-scheduler"]
+    {
         sh(node, &format!("pkill -KILL -f '{pattern}'"))?;
         wait_for(node, "copepod status >/dev/null && echo well", "well")?;
     }
