@@ -25,7 +25,11 @@ pub fn bundle() -> PathBuf {
 
 /// Starts a cluster, runs `checks` on it in order, and removes it. Without root or a bundle every check fails: these
 /// are not tests to be skipped silently.
-pub fn main(name: &'static str, flags: &[&str], checks: &[(&'static str, fn(&Cluster) -> Check)]) -> ExitCode {
+pub fn main(
+    name: &'static str,
+    flags: &[&str],
+    checks: &[(&'static str, fn(&Cluster) -> Check)],
+) -> ExitCode {
     copepod_testkit::dispatch();
     let mut arguments = Arguments::from_args();
     // One node for all checks, which build on each other.
@@ -108,7 +112,10 @@ pub fn wait_for(cluster: &Cluster, words: &str, want: &str) -> Check {
 pub fn web(cluster: &Cluster) -> Check {
     let serve = "mkdir -p /www && echo page > /www/index.html && httpd -f -p 8080 -h /www";
     let image = format!("--image={BUSYBOX}");
-    cluster.run(&["create", "deployment", "web", &image, "--replicas=3", "--port=8080", "--", "sh", "-c", serve], "")?;
+    cluster.run(
+        &["create", "deployment", "web", &image, "--replicas=3", "--port=8080", "--", "sh", "-c", serve],
+        "",
+    )?;
     kubectl(cluster, "expose deployment web --port=80 --target-port=8080")?;
     kubectl(cluster, "rollout status deployment/web --timeout=90s")?;
     Ok(())

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use copepod_testkit::Cluster;
 use copepod_e2e::{Check, ensure, kubectl, node, wait_for};
+use copepod_testkit::Cluster;
 
 const COMPONENTS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
 
@@ -54,7 +54,9 @@ fn api_server_manifest(cluster: &Cluster) -> Check {
     let restarts = container_id(cluster, "kube-scheduler")?;
     node(cluster, "mv /etc/kubernetes/manifests/kube-apiserver.yaml /run/")?;
     cluster.wait_for("API server gone", || cluster.ask(&["get", "--raw=/readyz"]).is_none())?;
-    ensure(container_id(cluster, "kube-scheduler")? == restarts, || "the scheduler was restarted".to_owned())?;
+    ensure(container_id(cluster, "kube-scheduler")? == restarts, || {
+        "the scheduler was restarted".to_owned()
+    })?;
     node(cluster, "mv /run/kube-apiserver.yaml /etc/kubernetes/manifests/")?;
     cluster.wait_for("API server back", || cluster.ask(&["get", "--raw=/readyz"]).is_some())?;
     wait_for(cluster, "get pod -n kube-system kube-apiserver-m3 -o jsonpath={.status.phase}", "Running")
@@ -68,7 +70,7 @@ fn container_id(cluster: &Cluster, name: &str) -> Result<String, libtest_mimic::
 fn agent_restart(cluster: &Cluster) -> Check {
     let ids = || COMPONENTS.iter().map(|c| container_id(cluster, c)).collect::<Result<Vec<_>, _>>();
     let before = ids()?;
-    node(cluster, "pkill -KILL -f 'copepod server'")?;
+    node(cluster, "pkill -KILL -f '[c]opepod server'")?;
     cluster.wait_for("agent back", || {
         node(cluster, "curl -s http://127.0.0.1:10248/healthz").is_ok_and(|text| text == "ok")
     })?;

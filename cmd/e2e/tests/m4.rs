@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use copepod_testkit::Cluster;
 use copepod_e2e::{BUSYBOX, Check, apply, ensure, kubectl, wait_for};
+use copepod_testkit::Cluster;
 
 fn main() -> ExitCode {
     copepod_e2e::main(
@@ -45,7 +45,10 @@ fn volumes(cluster: &Cluster) -> Check {
     kubectl(cluster, "create secret generic keys --from-literal=token=s3cret")?;
     let script = "cat /etc/settings/color /etc/keys/token /etc/info/name; echo $COLOR $TOKEN $NODE $CPU; \
                   ls /var/run/secrets/kubernetes.io/serviceaccount; echo kept > /scratch/f; cat /scratch/f; cat /host/hostname";
-    apply(cluster, &format!(r#"
+    apply(
+        cluster,
+        &format!(
+            r#"
 apiVersion: v1
 kind: Pod
 metadata: {{name: volumes}}
@@ -74,7 +77,9 @@ spec:
     - {{name: info, mountPath: /etc/info}}
     - {{name: scratch, mountPath: /scratch}}
     - {{name: host, mountPath: /host, readOnly: true}}
-"#))?;
+"#
+        ),
+    )?;
     wait_for(cluster, "get pod volumes -o jsonpath={.status.phase}", "Succeeded")?;
     let log = kubectl(cluster, "logs volumes")?;
     for want in ["greens3cretvolumes", "green s3cret m4 500", "ca.crt", "namespace", "token", "kept"] {
@@ -84,7 +89,10 @@ spec:
 }
 
 fn init_containers(cluster: &Cluster) -> Check {
-    apply(cluster, &format!(r#"
+    apply(
+        cluster,
+        &format!(
+            r#"
 apiVersion: v1
 kind: Pod
 metadata: {{name: ordered}}
@@ -96,7 +104,9 @@ spec:
   - {{name: side, image: {BUSYBOX}, restartPolicy: Always, command: [sh, -c, "trap 'exit 0' TERM; sleep 3600 & wait"]}}
   containers:
   - {{name: main, image: {BUSYBOX}, command: [sh, -c, "cat /s/f"], volumeMounts: [{{name: shared, mountPath: /s}}]}}
-"#))?;
+"#
+        ),
+    )?;
     wait_for(cluster, "get pod ordered -o jsonpath={.status.phase}", "Succeeded")?;
     let log = kubectl(cluster, "logs ordered -c main")?;
     ensure(log == "one", || format!("main read {log:?}"))
@@ -105,7 +115,10 @@ spec:
 fn jobs(cluster: &Cluster) -> Check {
     kubectl(cluster, &format!("create job good --image={BUSYBOX} -- true"))?;
     kubectl(cluster, "wait --for=condition=Complete job/good --timeout=60s")?;
-    apply(cluster, &format!(r#"
+    apply(
+        cluster,
+        &format!(
+            r#"
 apiVersion: batch/v1
 kind: Job
 metadata: {{name: bad}}
@@ -115,48 +128,68 @@ spec:
     spec:
       restartPolicy: Never
       containers: [{{name: c, image: {BUSYBOX}, command: ["false"]}}]
-"#))?;
+"#
+        ),
+    )?;
     kubectl(cluster, "wait --for=condition=Failed job/bad --timeout=60s")?;
-    let reason = kubectl(cluster, "get job bad -o jsonpath={.status.conditions[?(@.type=='Failed')].reason}")?;
+    let reason =
+        kubectl(cluster, "get job bad -o jsonpath={.status.conditions[?(@.type=='Failed')].reason}")?;
     ensure(reason == "BackoffLimitExceeded", || format!("the reason is {reason:?}"))
 }
 
 fn unschedulable(cluster: &Cluster) -> Check {
-    apply(cluster, &format!(r#"
+    apply(
+        cluster,
+        &format!(
+            r#"
 apiVersion: v1
 kind: Pod
 metadata: {{name: greedy}}
 spec:
   containers: [{{name: c, image: {BUSYBOX}, resources: {{requests: {{cpu: "4000"}}}}}}]
-"#))?;
+"#
+        ),
+    )?;
     let query = "get events --field-selector=involvedObject.name=greedy,reason=FailedScheduling -o jsonpath={.items[0].message}";
     let words: Vec<&str> = query.split_whitespace().collect();
     cluster.wait_for("FailedScheduling", || {
-        cluster.ask(&words).is_some_and(|text| text.starts_with("0/1 nodes are available: 1 Insufficient cpu."))
+        cluster
+            .ask(&words)
+            .is_some_and(|text| text.starts_with("0/1 nodes are available: 1 Insufficient cpu."))
     })?;
     kubectl(cluster, "delete pod greedy --now")?;
     Ok(())
 }
 
 fn logs_and_exec(cluster: &Cluster) -> Check {
-    apply(cluster, &format!(r#"
+    apply(
+        cluster,
+        &format!(
+            r#"
 apiVersion: v1
 kind: Pod
 metadata: {{name: talker}}
 spec:
   containers: [{{name: c, image: {BUSYBOX}, command: [sh, -c, "echo line-1; echo line-2; sleep 3600"]}}]
-"#))?;
+"#
+        ),
+    )?;
     kubectl(cluster, "wait --for=condition=Ready pod/talker --timeout=60s")?;
     let tail = kubectl(cluster, "logs talker --tail=1")?;
     ensure(tail == "line-2", || format!("the last line is {tail:?}"))?;
     let out = kubectl(cluster, "exec talker -- sh -c echo${IFS}to-stdout")?;
     ensure(out == "to-stdout", || format!("exec printed {out:?}"))?;
     let failed = kubectl(cluster, "exec talker -- false").err().and_then(|e| e.message().map(str::to_owned));
-    ensure(failed.as_ref().is_some_and(|e| e.contains("exit code 1")), || format!("exec of false: {failed:?}"))
+    ensure(failed.as_ref().is_some_and(|e| e.contains("exit code 1")), || {
+        format!("exec of false: {failed:?}")
+    })
 }
 
 fn sets(cluster: &Cluster) -> Check {
-    apply(cluster, &format!(r#"
+    apply(
+        cluster,
+        &format!(
+            r#"
 apiVersion: apps/v1
 kind: StatefulSet
 metadata: {{name: db}}
@@ -176,7 +209,9 @@ spec:
   template:
     metadata: {{labels: {{app: agent}}}}
     spec: {{containers: [{{name: c, image: {BUSYBOX}, command: [sleep, "3600"]}}], terminationGracePeriodSeconds: 0}}
-"#))?;
+"#
+        ),
+    )?;
     kubectl(cluster, "rollout status statefulset/db --timeout=90s")?;
     kubectl(cluster, "rollout status daemonset/agent --timeout=90s")?;
     let names = kubectl(cluster, "get pods -l app=db -o jsonpath={.items[*].metadata.name}")?;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use copepod_testkit::{Cluster, Side};
 use copepod_e2e::{Check, ensure, kubectl, node, shell, wait_for};
+use copepod_testkit::{Cluster, Side};
 
 fn main() -> ExitCode {
     copepod_e2e::main(
@@ -48,7 +48,8 @@ fn hairpin(cluster: &Cluster) -> Check {
     let address = copepod_e2e::address(cluster)?;
     let url = format!("http://{address}");
     cluster.wait_for("hairpin", || {
-        cluster.ask(&["exec", &pod, "--", "timeout", "2", "wget", "-q", "-O-", &url]).as_deref() == Some("page")
+        cluster.ask(&["exec", &pod, "--", "timeout", "2", "wget", "-q", "-O-", &url]).as_deref()
+            == Some("page")
     })?;
     kubectl(cluster, "scale deployment/web --replicas=3")?;
     kubectl(cluster, "rollout status deployment/web --timeout=90s")?;
@@ -95,7 +96,8 @@ fn refused(cluster: &Cluster) -> Check {
     let address = kubectl(cluster, "get service empty -o jsonpath={.spec.clusterIP}")?;
     cluster.wait_for("refusal", || {
         let curl = format!("curl -sS --max-time 2 http://{address}");
-        shell(cluster, Side::Node, &curl).is_ok_and(|(_, text)| text.contains("Couldn't connect") || text.contains("refused"))
+        shell(cluster, Side::Node, &curl)
+            .is_ok_and(|(_, text)| text.contains("Couldn't connect") || text.contains("refused"))
     })?;
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use copepod_testkit::{Cluster, Side};
 use copepod_e2e::{Check, ensure, node};
+use copepod_testkit::{Cluster, Side};
 
 fn main() -> ExitCode {
     copepod_e2e::main(
@@ -30,7 +30,9 @@ fn chains(cluster: &Cluster) -> Check {
     let line = services.lines().find(|l| l.contains(&address) && l.contains("KUBE-SVC-"));
     ensure(line.is_some(), || format!("no rule for {address} in\n{services}"))?;
     let saved = node(cluster, "iptables-save -t nat")?;
-    for want in ["KUBE-SEP-", "KUBE-MARK-MASQ", "-j DNAT --to-destination 10.244.", "kubernetes service portals"] {
+    for want in
+        ["KUBE-SEP-", "KUBE-MARK-MASQ", "-j DNAT --to-destination 10.244.", "kubernetes service portals"]
+    {
         ensure(saved.contains(want), || format!("{want:?} is missing in\n{saved}"))?;
     }
     let kubernetes = saved.contains("KUBE-SVC-NPX46M4PTMTKRN6Y");
@@ -41,7 +43,9 @@ fn chains(cluster: &Cluster) -> Check {
 
 fn cascade(cluster: &Cluster) -> Check {
     let saved = node(cluster, "iptables-save -t nat")?;
-    let web = saved.lines().filter(|l| l.contains("default/web") && l.contains("KUBE-SEP-") && l.starts_with("-A KUBE-SVC-"));
+    let web = saved
+        .lines()
+        .filter(|l| l.contains("default/web") && l.contains("KUBE-SEP-") && l.starts_with("-A KUBE-SVC-"));
     let rules: Vec<&str> = web.collect();
     ensure(rules.len() == 3, || format!("three endpoints have the rules {rules:#?}"))?;
     let has = |rule: &str, probability: &str| rule.contains(&format!("--probability {probability}"));

@@ -17,6 +17,7 @@ mod default_class;
 mod escalation;
 mod limit_ranger;
 mod limits;
+mod mirror_pods;
 mod namespace_lifecycle;
 mod node_restriction;
 mod nodes;
@@ -85,8 +86,10 @@ pub(crate) fn chain(deps: &Deps, enabled: impl Fn(&str) -> bool) -> AdmissionCha
         Arc::new(default_class::DefaultIngressClass(d())),
     ];
     let mut plugins: Vec<_> = all.into_iter().filter(|p| enabled(p.name())).collect();
-    // Not plugins upstream: part of the RBAC storage, and our own honesty about what is not enforced.
+    // Not plugins upstream: part of the RBAC storage, a mirror's read-only spec, and our own honesty about what is not
+    // enforced.
     plugins.push(Arc::new(escalation::Escalation(d())));
+    plugins.push(Arc::new(mirror_pods::MirrorPods));
     plugins.push(Arc::new(unenforced::Unenforced));
     AdmissionChain::new(plugins)
 }
