@@ -25,6 +25,8 @@ m0: tidy unit bundle ## ground: tree rules, unit tests, bundle
 m1 m2 m3 m4 m5 m6: bundle ## one milestone's end-to-end test
 	$(TEST) -p copepod-e2e --test $@
 
+m1: oracle # upstream's controller-manager and scheduler run on our API server
+
 bench: bundle ## measure footprint and latency; prints JSON and a table
 	$(CARGO) run --locked --release -p copepod-bench -- $(ARGS)
 

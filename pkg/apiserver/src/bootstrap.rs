@@ -218,8 +218,8 @@ mod tests {
     fn data_files_are_complete() {
         let kinds = |text, kind: &str| data(text).iter().filter(|o| o["kind"].as_str() == Some(kind)).count();
         assert_eq!(kinds(PRIORITY, "PriorityClass"), 2);
-        assert_eq!(kinds(PRIORITY, "FlowSchema"), 12);
-        assert_eq!(kinds(PRIORITY, "PriorityLevelConfiguration"), 7);
+        assert_eq!(kinds(PRIORITY, "FlowSchema"), 11);
+        assert_eq!(kinds(PRIORITY, "PriorityLevelConfiguration"), 8);
         assert_eq!(first_address([10, 96, 0, 0].into()), IpAddr::from([10, 96, 0, 1]));
     }
 }

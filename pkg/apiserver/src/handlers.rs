@@ -109,7 +109,7 @@ impl Server {
         let accepted = negotiate::negotiate(accept, negotiate::Transforms::None, pretty)?;
         let address = format!("{}:{}", self.advertised, self.port);
         match discovery.legacy(path, &address) {
-            Some(document) => Ok(respond::object(200, accepted, document.to_string().into())),
+            Some(document) => Ok(respond::object(200, accepted, document)),
             None => Ok(not_found()),
         }
     }

@@ -31,6 +31,7 @@ fn legacy_documents_equal_upstreams() {
             continue;
         }
         let Some(upstream) = upstream(&file) else { continue };
+        let document: Value = serde_json::from_slice(document).unwrap();
         if document["kind"] == "APIResourceList" {
             assert_eq!(
                 sorted_by("name", &document["resources"]),
