@@ -1,6 +1,6 @@
 //! Events: what happened to an object, for people. Repetitions are counted, floods are cut off, and nobody waits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use copepod_sys::clock;
@@ -22,7 +22,7 @@ const REMEMBERED: usize = 4096;
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 /// After so many different messages with one reason within the interval, they are counted as one.
-const SIMILAR: u32 = 10;
+const SIMILAR: usize = 10;
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 
 /// Normal or not.
@@ -184,7 +184,8 @@ struct Writer {
     form: Form,
     known: HashMap<NoteKey, Written>,
     budgets: HashMap<String, (f64, Instant)>,
-    similar: HashMap<(ObjectRef, String), (u32, Instant)>,
+    /// Different messages of one reason, and since when they are counted.
+    similar: HashMap<(ObjectRef, String), (HashSet<String>, Instant)>,
 }
 
 impl Writer {
@@ -234,12 +235,16 @@ impl Writer {
     fn fold(&mut self, note: &mut Note) {
         let key = (ObjectRef { resource_version: String::new(), ..note.object.clone() }, note.reason.clone());
         let now = Instant::now();
-        let (count, since) = self.similar.entry(key).or_insert((0, now));
+        let (messages, since) = self.similar.entry(key).or_insert_with(|| (HashSet::new(), now));
         if now.duration_since(*since) > SIMILAR_WITHIN {
-            (*count, *since) = (0, now);
+            messages.clear();
+            *since = now;
         }
-        *count += 1;
-        if *count >= SIMILAR {
+        // A repeated message is counted by its own event and is nothing new.
+        if messages.len() < SIMILAR {
+            messages.insert(note.message.clone());
+        }
+        if messages.len() >= SIMILAR {
             note.message = format!("(combined from similar events): {}", note.message);
         }
     }
@@ -307,4 +312,61 @@ impl Form {
 
 fn seconds(at: Timestamp) -> String {
     format!("{at:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientConfig;
+
+    fn writer() -> Writer {
+        Writer {
+            client: Client::new(&ClientConfig::new("http://127.0.0.1:1")).unwrap(),
+            component: "test".to_owned(),
+            host: String::new(),
+            form: Form::Core,
+            known: HashMap::new(),
+            budgets: HashMap::new(),
+            similar: HashMap::new(),
+        }
+    }
+
+    fn note(message: &str) -> Note {
+        Note {
+            object: ObjectRef { uid: "u".to_owned(), ..ObjectRef::default() },
+            kind: EventKind::Normal,
+            reason: "R".to_owned(),
+            action: String::new(),
+            message: message.to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_different_messages_become_one_but_repetitions_do_not() {
+        let mut writer = writer();
+        let mut fold = |message: &str| {
+            let mut note = note(message);
+            writer.fold(&mut note);
+            note.message
+        };
+        for _ in 0..20 {
+            assert_eq!(fold("same"), "same");
+        }
+        for n in 0..8 {
+            assert!(!fold(&format!("other {n}")).starts_with("(combined"));
+        }
+        assert_eq!(fold("last straw"), "(combined from similar events): last straw");
+        tokio::time::advance(SIMILAR_WITHIN + Duration::from_secs(1)).await;
+        assert_eq!(fold("later"), "later");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn floods_are_cut_off_and_budgets_refill() {
+        let mut writer = writer();
+        let passed = (0..100).filter(|_| writer.afford(&note("m"))).count();
+        assert_eq!(passed, 25);
+        tokio::time::advance(REFILL).await;
+        assert!(writer.afford(&note("m")) && !writer.afford(&note("m")));
+    }
 }

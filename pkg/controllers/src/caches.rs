@@ -97,6 +97,11 @@ caches! {
     index pods_by_owner of pods by owner;
     /// Pods by node.
     index pods_by_node of pods by |pod: &v::Pod| vec![pod.spec.node_name.to_string()];
+    /// EndpointSlices by the key of their Service.
+    index slices_by_service of endpoint_slices by |slice: &v::EndpointSlice| {
+        let meta = &slice.metadata;
+        vec![format!("{}/{}", meta.namespace, meta.label(crate::slices::SERVICE_NAME))]
+    };
     /// ReplicaSets by the UID of their managing owner.
     index replica_sets_by_owner of replica_sets by owner;
 }

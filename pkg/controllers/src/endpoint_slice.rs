@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use copepod_api::LabelSelector;
 use copepod_client::resources::SERVICES;
 use copepod_client::{Labels, ObjectKey, Outcome, WorkQueue};
 use jiff::Timestamp;
@@ -13,8 +12,8 @@ use crate::ownership::controller_reference;
 use crate::slices::{Group, MANAGED_BY, Pattern, SERVICE_NAME, TRIGGER_TIME, plan_slices};
 use crate::step::execute_all;
 use crate::views::{
-    Endpoint, EndpointConditions, EndpointPort, HasMeta, IntOrString, Pod, Selector, Service, ServicePort,
-    TargetRef,
+    Endpoint, EndpointConditions, EndpointPort, EndpointSlice, HasMeta, IntOrString, Pod, Service,
+    ServicePort, TargetRef,
 };
 
 /// Value of [`MANAGED_BY`] on slices of this controller.
@@ -38,13 +37,21 @@ pub(crate) fn start(context: &Context) {
     context.work(&queue, 4, sync);
 }
 
+/// The slices of a Service that `keeper` keeps.
+pub(crate) fn slices_of(context: &Context, service: &ObjectKey, keeper: &str) -> Vec<Arc<EndpointSlice>> {
+    let caches = &context.caches;
+    let mut slices = caches.endpoint_slices.by_index(caches.slices_by_service, &service.to_string());
+    slices.retain(|s| s.metadata.label(MANAGED_BY) == keeper);
+    slices
+}
+
 /// Services look again when a pod they select, or did select, changes.
 pub(crate) fn follow_pods(context: &Context, queue: &WorkQueue<ObjectKey>) {
     let (context, queue) = (context.clone(), queue.clone());
     context.clone().caches.pods.on_change(move |key, delta| {
         for service in context.caches.services.list_namespace(&key.namespace) {
-            let Some(selector) = compiled(&service) else { continue };
-            let selected = |pod: &Arc<Pod>| selector.matches(&pod.metadata.labels);
+            let Some(selector) = selector(&service) else { continue };
+            let selected = |pod: &Arc<Pod>| selects(selector, pod);
             if delta.old().is_some_and(selected) || selected(delta.object()) {
                 queue.add(service.metadata.key());
             }
@@ -53,38 +60,39 @@ pub(crate) fn follow_pods(context: &Context, queue: &WorkQueue<ObjectKey>) {
 }
 
 /// The selector of a Service whose endpoints are ours to keep.
-pub(crate) fn compiled(service: &Service) -> Option<LabelSelector> {
-    let selector = service.spec.selector.clone().filter(|s| !s.0.is_empty())?;
-    if &*service.spec.r#type == "ExternalName" {
-        return None;
-    }
-    Some(Selector::from(selector).compiled)
+pub(crate) fn selector(service: &Service) -> Option<&Labels> {
+    let selector = service.spec.selector.as_ref().map(|s| &s.0).filter(|s| !s.is_empty())?;
+    (&*service.spec.r#type != "ExternalName").then_some(selector)
+}
+
+/// Whether a pod carries all labels of a Service's selector. There may be thousands of Services to ask for each
+/// change of a pod, so nothing is compiled here.
+fn selects(selector: &Labels, pod: &Pod) -> bool {
+    selector.iter().all(|(key, value)| pod.metadata.labels.get(key) == Some(value))
 }
 
 /// The pods behind a Service.
-pub(crate) fn selected_pods(context: &Context, service: &Service, selector: &LabelSelector) -> Vec<Arc<Pod>> {
+pub(crate) fn selected_pods(context: &Context, service: &Service, selector: &Labels) -> Vec<Arc<Pod>> {
     let mut pods = context.caches.pods.list_namespace(&service.metadata.namespace);
-    pods.retain(|p| selector.matches(&p.metadata.labels) && !p.finished() && !p.status.pod_ip.is_empty());
+    pods.retain(|p| selects(selector, p) && !p.finished() && !p.status.pod_ip.is_empty());
     pods
 }
 
 async fn sync(context: Context, key: ObjectKey) -> SyncResult {
     // Slices of a Service that is gone are collected through their owner.
     let Some(service) = context.caches.services.get_key(&key) else { return Ok(Outcome::Done) };
-    let Some(selector) = compiled(&service) else { return Ok(Outcome::Done) };
+    let Some(selector) = selector(&service) else { return Ok(Outcome::Done) };
     if service.metadata.deleting() {
         return Ok(Outcome::Done);
     }
-    let pods = selected_pods(&context, &service, &selector);
+    let pods = selected_pods(&context, &service, selector);
     let zone = |node: &str| {
         let node = context.caches.nodes.get("", node)?;
         node.metadata.labels.get(ZONE).cloned()
     };
     let families = families(&service);
     let desired = plan_endpoints(&service, &pods, &families, &zone);
-    let mut existing = context.caches.endpoint_slices.list_namespace(&key.namespace);
-    existing
-        .retain(|s| s.metadata.label(SERVICE_NAME) == key.name && s.metadata.label(MANAGED_BY) == CONTROLLER);
+    let existing = slices_of(&context, &key, CONTROLLER);
     let steps = plan_slices(&pattern(&service, &pods), &existing, desired, &families);
     match execute_all(&context, steps).await {
         Err(error) if error.namespace_terminating() => Ok(Outcome::Done),
@@ -279,8 +287,8 @@ mod tests {
 
     #[test]
     fn services_without_selector_or_with_a_name_elsewhere_are_not_ours() {
-        assert!(compiled(&service(json!({"selector": null}))).is_none());
-        assert!(compiled(&service(json!({"type": "ExternalName"}))).is_none());
-        assert!(compiled(&service(json!({}))).is_some());
+        assert!(selector(&service(json!({"selector": null}))).is_none());
+        assert!(selector(&service(json!({"type": "ExternalName"}))).is_none());
+        assert!(selector(&service(json!({}))).is_some());
     }
 }

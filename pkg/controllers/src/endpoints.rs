@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::context::{Context, SyncResult, enqueue};
 use crate::endpoint_slice::{
-    HEADLESS, address, compiled, follow_pods, hostname, ports, selected_pods, target_ref,
+    HEADLESS, address, follow_pods, hostname, ports, selected_pods, selector, target_ref,
 };
 use crate::step::{Step, execute_all};
 use crate::views::{Address, EndpointPort, Endpoints, Pod, Service, Subset};
@@ -36,8 +36,8 @@ async fn sync(context: Context, key: ObjectKey) -> SyncResult {
         let steps = ours.iter().map(|e| Step::delete(&ENDPOINTS, &e.metadata)).collect();
         return execute_all(&context, steps).await.map(|()| Outcome::Done);
     };
-    let Some(selector) = compiled(&service) else { return Ok(Outcome::Done) };
-    let pods = selected_pods(&context, &service, &selector);
+    let Some(selector) = selector(&service) else { return Ok(Outcome::Done) };
+    let pods = selected_pods(&context, &service, selector);
     let step = plan(&service, &pods, existing.as_deref());
     match execute_all(&context, step.into_iter().collect()).await {
         Err(error) if error.namespace_terminating() => Ok(Outcome::Done),

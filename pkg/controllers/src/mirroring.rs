@@ -6,6 +6,7 @@ use copepod_client::resources::ENDPOINTS;
 use copepod_client::{ObjectKey, Outcome, WorkQueue};
 
 use crate::context::{Context, SyncResult, enqueue};
+use crate::endpoint_slice::slices_of;
 use crate::ownership::controller_reference;
 use crate::slices::{Group, MANAGED_BY, Pattern, SERVICE_NAME, plan_slices};
 use crate::step::{Step, execute_all};
@@ -33,9 +34,7 @@ pub(crate) fn start(context: &Context) {
 }
 
 async fn sync(context: Context, key: ObjectKey) -> SyncResult {
-    let mut existing = context.caches.endpoint_slices.list_namespace(&key.namespace);
-    existing
-        .retain(|s| s.metadata.label(SERVICE_NAME) == key.name && s.metadata.label(MANAGED_BY) == CONTROLLER);
+    let existing = slices_of(&context, &key, CONTROLLER);
     let by_hand =
         context.caches.services.get_key(&key).is_some_and(|service| service.spec.selector.is_none());
     let endpoints = context.caches.endpoints.get_key(&key).filter(|e| by_hand && mirrored(e));

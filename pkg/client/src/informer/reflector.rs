@@ -315,7 +315,8 @@ mod tests {
             ports: Vec<u16>,
             name: String,
         }
-        let raw = RawValue::from_string(r#"{"ports":null,"name":"x","deep":[{"a":null}]}"#.to_owned()).unwrap();
+        let raw =
+            RawValue::from_string(r#"{"ports":null,"name":"x","deep":[{"a":null}]}"#.to_owned()).unwrap();
         assert_eq!(decode::<Slice>(&raw).unwrap(), Slice { ports: Vec::new(), name: "x".to_owned() });
         let wrong = RawValue::from_string(r#"{"ports":"x"}"#.to_owned()).unwrap();
         assert!(decode::<Slice>(&wrong).is_err());
