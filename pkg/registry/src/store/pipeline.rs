@@ -162,7 +162,9 @@ impl Store {
         let schema = self.row.working_schema.root();
         match (&self.row.working_schema, old) {
             (Schema::Builtin(_), _) => FieldErrors::new(),
-            (Schema::Custom(_), None) => copepod_schema::validate::validate(object, schema, &FieldPath::root()),
+            (Schema::Custom(_), None) => {
+                copepod_schema::validate::validate(object, schema, &FieldPath::root())
+            }
             (Schema::Custom(_), Some(old)) => {
                 copepod_schema::validate::validate_update(object, old, schema, &FieldPath::root())
             }
