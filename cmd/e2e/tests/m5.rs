@@ -43,7 +43,9 @@ fn names(cluster: &Cluster) -> Check {
 
 fn hairpin(cluster: &Cluster) -> Check {
     kubectl(cluster, "scale deployment/web --replicas=1")?;
-    wait_for(cluster, "get endpoints web -o jsonpath={.subsets[*].addresses[1].ip}", "")?;
+    let one = |text: String| !text.is_empty() && !text.contains(' ');
+    let addresses = ["get", "endpoints", "web", "-o=jsonpath={.subsets[*].addresses[*].ip}"];
+    cluster.wait_for("one endpoint", || cluster.ask(&addresses).is_some_and(one))?;
     let pod = copepod_e2e::web_pod(cluster)?;
     let address = copepod_e2e::address(cluster)?;
     let url = format!("http://{address}");
