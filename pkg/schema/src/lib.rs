@@ -1,5 +1,5 @@
 //! Schema tables and everything driven by them: decoding, canonical form, defaults, validation, patches,
-//! server-side apply, OpenAPI.
+//! server-side apply, OpenAPI, protobuf.
 //!
 //! An object is a [`serde_json::Value`]; what it may hold is a [`SchemaRef`], a `Copy` handle on one node of a
 //! [`SchemaSet`]. The set of all built-in kinds is generated from upstream's published modules
@@ -18,7 +18,7 @@
 //! resources() -> Vec<ResourceDef>                      builtin().model("io.k8s.api.core.v1.Pod")
 //! SchemaSet::from_crd(&openAPIV3Schema) -> Result<SchemaSet, FieldErrors>;  set.root() -> Option<SchemaRef>
 //!
-//! decode::decode(body, schema, FieldValidation) -> Result<Decoded { object, strict }, DecodeError>
+//! decode::decode(body, schema, FieldValidation) -> Result<Decoded { object, warnings }, DecodeError>
 //! decode::decode_value(&value, schema, FieldValidation) -> Result<Decoded, DecodeError>   // after a patch
 //! decode::decode_yaml(body, schema, FieldValidation)     // application/yaml bodies
 //! decode::yaml(body) -> Result<Yaml { value, duplicates }, String>                         // apply patches
@@ -31,8 +31,8 @@
 //! patch::strategic(&original, &patch, schema) -> Result<Value, PatchError>
 //! patch::merge(&mut original, &patch)                  patch::json(&mut original, body) -> Result<(), PatchError>
 //!
-//! managed::apply(live, &patch, schema, &Manager, force) -> Result<Applied { object, changed }, ApplyError>
-//! managed::update(live, &mut new, schema, &Manager)    // create, update, patch
+//! managed::apply(Option<&live>, &config, &Request, force) -> Result<Value, ApiError>
+//! managed::update(Option<&live>, &mut new, &Request)   // create, update, patch;  keep_timestamps(&old, &mut new)
 //!
 //! protobuf::open(body) -> Result<Envelope, _>;  protobuf::decode(&envelope, schema);  protobuf::encode(&object, schema)
 //!
