@@ -102,6 +102,7 @@ pub const CONTROLLERS: &[Row] = &[
     ("endpointslice-controller", "endpointslice-controller", crate::endpoint_slice::start),
     ("endpoints-controller", "endpoint-controller", crate::endpoints::start),
     ("endpointslice-mirroring-controller", "endpointslicemirroring-controller", crate::mirroring::start),
+    ("service-lb-controller", "service-controller", crate::service_lb::start),
     ("daemonset-controller", "daemon-set-controller", crate::daemon_set::start),
     ("job-controller", "job-controller", crate::job::start),
     ("serviceaccount-token-controller", "tokens-controller", crate::tokens::start),

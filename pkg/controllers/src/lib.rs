@@ -33,6 +33,7 @@ mod pod_gc;
 mod replica_set;
 mod root_ca;
 mod service_account;
+mod service_lb;
 mod slices;
 mod stateful_set;
 mod status;

@@ -53,6 +53,18 @@ pub struct Taint {
 pub struct NodeStatus {
     /// Conditions.
     pub conditions: Vec<Condition>,
+    /// Addresses.
+    pub addresses: Vec<NodeAddress>,
+}
+
+/// An address of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct NodeAddress {
+    /// `InternalIP`, `Hostname`, …
+    pub r#type: String,
+    /// The address.
+    pub address: String,
 }
 
 /// A Lease.

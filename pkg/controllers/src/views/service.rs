@@ -13,12 +13,42 @@ pub struct Service {
     pub metadata: Meta,
     /// Desired state.
     pub spec: ServiceSpec,
+    /// Observed state.
+    pub status: ServiceStatus,
+}
+
+/// Of `status`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceStatus {
+    /// Of a load balancer.
+    pub load_balancer: LoadBalancerStatus,
+}
+
+/// Of `status.loadBalancer`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct LoadBalancerStatus {
+    /// Where it answers.
+    pub ingress: Vec<Ingress>,
+}
+
+/// An address of a load balancer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Ingress {
+    /// The address.
+    pub ip: String,
+    /// `VIP`: traffic keeps this address as its destination.
+    pub ip_mode: String,
 }
 
 /// Of `spec`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec {
+    /// Whose load balancer it is; ours when absent.
+    pub load_balancer_class: Option<Box<str>>,
     /// Which pods; absent for services whose endpoints somebody else keeps.
     pub selector: Option<MapSelector>,
     /// Ports.
