@@ -32,7 +32,8 @@ pub(crate) fn kubeconfig(args: &KubeconfigArgs) -> anyhow::Result<ExitCode> {
     match &args.server {
         None => print!("{text}"),
         Some(server) => {
-            let mut document: Value = serde_saphyr::from_str(&text).with_context(|| format!("parse {}", path.display()))?;
+            let mut document: Value =
+                serde_saphyr::from_str(&text).with_context(|| format!("parse {}", path.display()))?;
             document["clusters"][0]["cluster"]["server"] = server.as_str().into();
             print!("{}", serde_saphyr::to_string(&document).context("write the kubeconfig")?);
         }

@@ -13,6 +13,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let config = copepod_dns::Config { cluster_domain: args.cluster_domain, ..copepod_dns::Config::default() };
+    let config =
+        copepod_dns::Config { cluster_domain: args.cluster_domain, ..copepod_dns::Config::default() };
     component("dns", Threads::One, |shutdown| async move { Ok(copepod_dns::run(config, shutdown).await?) })
 }

@@ -67,7 +67,10 @@ pub(crate) fn uninstall(args: &UninstallArgs) -> anyhow::Result<ExitCode> {
 
 /// By the service manager where there is one, since it would start the agent again.
 async fn stop_agent(layout: &Layout) -> anyhow::Result<()> {
-    if layout.root() == Path::new("/") && Path::new(UNIT_FILE).exists() && Path::new("/run/systemd/system").exists() {
+    if layout.root() == Path::new("/")
+        && Path::new(UNIT_FILE).exists()
+        && Path::new("/run/systemd/system").exists()
+    {
         run("systemctl", &["stop", UNIT])?;
     } else if layout.root() == Path::new("/") && Path::new(OPENRC_FILE).exists() {
         run("rc-service", &["copepod", "stop"])?;
@@ -103,7 +106,8 @@ async fn stop_pods(node: &NodeArgs) -> anyhow::Result<()> {
         let config = ipam::Config { socket: layout.ipam_socket(), ranges: node.config()?.cluster_cidrs };
         let store = NodeStore::open(&layout.node_store())?;
         let done = CancellationToken::new();
-        let service = copepod_supervisor::spawn("addresses", ipam::serve(store, config, done.clone()));
+        let service =
+            copepod_supervisor::spawn("addresses", Box::pin(ipam::serve(store, config, done.clone())));
         let stopped = teardown::stop_pods(&layout).await;
         done.cancel();
         if let Some(served) = service.join().await {
@@ -146,7 +150,8 @@ fn remove_program(layout: &Layout, prefix: &Path) -> anyhow::Result<()> {
 }
 
 fn run(program: &str, words: &[&str]) -> anyhow::Result<()> {
-    let status = copepod_sys::command(program).args(words).status().with_context(|| format!("start {program}"))?;
+    let status =
+        copepod_sys::command(program).args(words).status().with_context(|| format!("start {program}"))?;
     anyhow::ensure!(status.success(), "{program} {} ended with {status}", words.join(" "));
     Ok(())
 }

@@ -3,6 +3,11 @@
 //! It answers to its own name with subcommands, and to the names of upstream's control-plane programs with their flags
 //! (`kube-apiserver --etcd-servers=…`), so that replacing the image in a manifest swaps a part. `main` only picks the
 //! command; each has a file of its own that turns flags into a component's `Config` and runs it.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program reports to its terminal"
+)]
 
 mod check;
 mod cluster;
@@ -30,6 +35,7 @@ struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "parsed once, at the start of the process")]
 enum Command {
     /// Run the node: control plane, kubelet and proxy (what the service runs)
     Server(server::Args),

@@ -45,7 +45,10 @@ where
 }
 
 /// Runs a future on a runtime of its own.
-pub(crate) fn block_on<T>(threads: Threads, future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+pub(crate) fn block_on<T>(
+    threads: Threads,
+    future: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     let mut builder = match threads {
         Threads::One => tokio::runtime::Builder::new_current_thread(),
         Threads::Several => {
@@ -64,7 +67,8 @@ pub(crate) fn block_on<T>(threads: Threads, future: impl Future<Output = anyhow:
 
 /// Returns when SIGTERM or SIGINT arrives.
 pub(crate) async fn stop_signal() {
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         // Without handlers the default action ends the process, which is what the signals ask for.
         return std::future::pending().await;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use copepod_bootstrap::containerd::{self, Containerd, Machine};
-use copepod_bootstrap::manifests::{COPEPOD_IMAGE, ETCD_IMAGE, PAUSE_IMAGE};
 use copepod_bootstrap::instance::Instance;
+use copepod_bootstrap::manifests::{COPEPOD_IMAGE, ETCD_IMAGE, PAUSE_IMAGE};
 use copepod_bootstrap::{Node, addons, cni, kubeconfig, manifests, pki, preflight};
 use copepod_client::{Client, ClientConfig};
 use copepod_cni::{NodeStore, ipam};
@@ -42,16 +42,17 @@ async fn serve(node: Arc<Node>, shutdown: CancellationToken) -> anyhow::Result<(
     tracing::info!(pid = runtime.pid(), adopted = runtime.adopted, "containerd runs");
     import_images(&node).await?;
     let store = NodeStore::open(&node.layout.node_store())?;
-    let addresses = ipam::Config { socket: node.layout.ipam_socket(), ranges: node.config.cluster_cidrs.clone() };
+    let addresses =
+        ipam::Config { socket: node.layout.ipam_socket(), ranges: node.config.cluster_cidrs.clone() };
     let kubelet = kubelet_config(&node)?;
     let proxy = proxy_config(&node);
     copepod_supervisor::spawn("containerd", supervise(Arc::clone(&node), machine, runtime, shutdown.clone()));
     copepod_supervisor::spawn("addons", apply_addons(Arc::clone(&node), shutdown.clone()));
     let stop = shutdown.clone();
     let result = tokio::try_join!(
-        async { ipam::serve(store, addresses, stop.clone()).await.context("pod addresses") },
-        async { copepod_kubelet::run(kubelet, stop.clone()).await.context("kubelet") },
-        async { copepod_proxy::run(proxy, stop.clone()).await.context("kube-proxy") },
+        async { Box::pin(ipam::serve(store, addresses, stop.clone())).await.context("pod addresses") },
+        async { Box::pin(copepod_kubelet::run(kubelet, stop.clone())).await.context("kubelet") },
+        async { Box::pin(copepod_proxy::run(proxy, stop.clone())).await.context("kube-proxy") },
     );
     shutdown.cancel();
     result.map(drop)
@@ -107,7 +108,9 @@ async fn supervise(node: Arc<Node>, machine: Machine, mut runtime: Containerd, s
         runtime = loop {
             match containerd::ensure_running(&node, machine).await {
                 Ok(runtime) => break runtime,
-                Err(error) => tracing::error!(error = %copepod_client::chain(&error), "containerd does not start"),
+                Err(error) => {
+                    tracing::error!(error = %copepod_client::chain(&error), "containerd does not start")
+                }
             }
             tokio::select! {
                 () = shutdown.cancelled() => return,

@@ -40,7 +40,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     options.flags = vec![format!("--proxy-mode={}", args.proxy_mode)];
     options.log = std::env::var("COPEPOD_LOG").unwrap_or(options.log);
     let begun = Instant::now();
-    let cluster = Cluster::start(&options, &mut |step| println!("{:6.1} s  {step}", begun.elapsed().as_secs_f64()))?;
+    let cluster =
+        Cluster::start(&options, &mut |step| println!("{:6.1} s  {step}", begun.elapsed().as_secs_f64()))?;
     let code = if args.demo {
         demo::run(&cluster)
     } else if let Some((program, words)) = args.command.split_first() {

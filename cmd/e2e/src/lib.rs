@@ -13,6 +13,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 /// The result of one check.
 pub type Check = Result<(), Failed>;
 
+/// A check and its name.
+pub type NamedCheck = (&'static str, fn(&Cluster) -> Check);
+
 /// The image that is in every bundle.
 pub const BUSYBOX: &str = "docker.io/library/busybox:1.37";
 
@@ -25,11 +28,7 @@ pub fn bundle() -> PathBuf {
 
 /// Starts a cluster, runs `checks` on it in order, and removes it. Without root or a bundle every check fails: these
 /// are not tests to be skipped silently.
-pub fn main(
-    name: &'static str,
-    flags: &[&str],
-    checks: &[(&'static str, fn(&Cluster) -> Check)],
-) -> ExitCode {
+pub fn main(name: &'static str, flags: &[&str], checks: &[NamedCheck]) -> ExitCode {
     copepod_testkit::dispatch();
     let mut arguments = Arguments::from_args();
     // One node for all checks, which build on each other.

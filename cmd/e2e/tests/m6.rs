@@ -11,6 +11,7 @@ use copepod_testkit::{Node, Side};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 type Check = Result<(), Failed>;
+type NamedCheck = (&'static str, fn(&mut Node) -> Check);
 
 /// What an installation could leave behind; each line that this prints is a trace.
 const TRACES: &str = "ls -d /usr/local/lib/copepod /usr/local/bin/copepod /etc/systemd/system/copepod.service \
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let machine =
         if arguments.list { None } else { Some(Arc::new(Mutex::new(Node::builder().name("m6").start()))) };
-    let checks: [(&str, fn(&mut Node) -> Check); 6] = [
+    let checks: [NamedCheck; 6] = [
         ("a_damaged_bundle_changes_nothing", damaged),
         ("a_failed_installation_is_undone", undone),
         ("the_installer_waits_for_ready_and_names", installed),

@@ -79,7 +79,9 @@ mod tests {
         let first = Instance::acquire(&layout).unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
         assert_eq!(Instance::running(&layout).unwrap(), Some(own));
-        assert!(matches!(Instance::acquire(&layout), Err(BootstrapError::AlreadyRunning { pid, .. }) if pid == own));
+        assert!(
+            matches!(Instance::acquire(&layout), Err(BootstrapError::AlreadyRunning { pid, .. }) if pid == own)
+        );
         drop(first);
         assert_eq!(Instance::running(&layout).unwrap(), None);
     }

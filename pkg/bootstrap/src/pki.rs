@@ -46,7 +46,11 @@ pub fn ensure(node: &Node, now: Timestamp) -> Result<(Authorities, Vec<&'static 
             issued.push(stem);
         }
     }
-    if authorities.cluster.ensure_leaf(&node.layout.kubelet().join("pki/kubelet"), &kubelet_leaf(node), now)? {
+    if authorities.cluster.ensure_leaf(
+        &node.layout.kubelet().join("pki/kubelet"),
+        &kubelet_leaf(node),
+        now,
+    )? {
         issued.push("kubelet");
     }
     ensure_signing_key(&dir)?;
@@ -147,7 +151,11 @@ mod tests {
         let mut moved = node(root.path());
         moved.config.node_ips = vec!["192.168.9.3".parse().unwrap()];
         let (_, issued) = ensure(&moved, now).unwrap();
-        assert_eq!(issued, ["apiserver", "etcd/server", "etcd/peer", "kubelet"], "a new address reissues servers only");
+        assert_eq!(
+            issued,
+            ["apiserver", "etcd/server", "etcd/peer", "kubelet"],
+            "a new address reissues servers only"
+        );
         assert_eq!(std::fs::read(root.path().join("var/lib/copepod/pki/ca.crt")).unwrap(), ca);
     }
 }

@@ -127,7 +127,8 @@ pub async fn remove_traces(layout: &Layout) -> Result<(), BootstrapError> {
 
 fn unmount_below(folders: &[PathBuf]) -> Result<(), BootstrapError> {
     let table = mount::table().map_err(|source| BootstrapError::Process { pid: 0, source })?;
-    let ours = table.into_iter().map(|m| m.mount_point).filter(|point| folders.iter().any(|f| point.starts_with(f)));
+    let ours =
+        table.into_iter().map(|m| m.mount_point).filter(|point| folders.iter().any(|f| point.starts_with(f)));
     let deepest_first: BTreeSet<(std::cmp::Reverse<usize>, PathBuf)> =
         ours.map(|point| (std::cmp::Reverse(point.components().count()), point)).collect();
     for (_, point) in deepest_first {

@@ -10,5 +10,5 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: agent SOCKET STORE RANGE".into());
     };
     let config = ipam::Config { socket: socket.into(), ranges: vec![range.parse()?] };
-    Ok(ipam::serve(NodeStore::open(store.as_ref())?, config, CancellationToken::new()).await?)
+    Ok(Box::pin(ipam::serve(NodeStore::open(store.as_ref())?, config, CancellationToken::new())).await?)
 }

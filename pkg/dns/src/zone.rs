@@ -17,6 +17,7 @@ const TIMES: (i32, i32, i32) = (7200, 1800, 86_400);
 
 /// What the zone knows about a name.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "made and used up within one question")]
 pub enum Found {
     /// Records for the type asked for, and addresses of names in them.
     Records {

@@ -1,5 +1,5 @@
 //! Importing into a real containerd, in a node of its own; needs root and upstream's programs.
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
 use std::process::Output;

@@ -122,8 +122,8 @@ pub fn load_public_keys(files: &[impl AsRef<Path>]) -> Result<Vec<PublicKey>, To
     let mut keys: Vec<PublicKey> = Vec::new();
     for file in files {
         let path = file.as_ref();
-        let pem = std::fs::read(path)
-            .map_err(|source| TokenKeyError::File { path: path.to_owned(), source })?;
+        let pem =
+            std::fs::read(path).map_err(|source| TokenKeyError::File { path: path.to_owned(), source })?;
         let found = PublicKey::all_from_pem(&pem);
         if found.is_empty() {
             return Err(TokenKeyError::NoKey { path: path.to_owned() });

@@ -13,7 +13,10 @@ const PAGE: &str = "Hello from a copepod";
 pub(super) fn run(cluster: &Cluster) -> anyhow::Result<ExitCode> {
     let serve = format!("mkdir -p /www && echo '{PAGE}' > /www/index.html && httpd -f -p 8080 -h /www");
     let image = format!("--image={IMAGE}");
-    show(cluster, &["create", "deployment", "web", &image, "--replicas=2", "--port=8080", "--", "sh", "-c", &serve])?;
+    show(
+        cluster,
+        &["create", "deployment", "web", &image, "--replicas=2", "--port=8080", "--", "sh", "-c", &serve],
+    )?;
     show(cluster, &["expose", "deployment", "web", "--port=80", "--target-port=8080"])?;
     show(cluster, &["rollout", "status", "deployment/web", "--timeout=60s"])?;
     let address = cluster.run(&["get", "service", "web", "-o=jsonpath={.spec.clusterIP}"], "")?;

@@ -89,8 +89,8 @@ pub(crate) fn udp_client(ns: &Ns, target: &str) -> (mpsc::Sender<()>, mpsc::Rece
         let mut buffer = [0; 64];
         while wait.recv().is_ok() {
             let got = socket.send_to(b"?", &target).and_then(|_| socket.recv_from(&mut buffer));
-            let text =
-                got.map_or("-".into(), |(len, _)| String::from_utf8_lossy(&buffer[..len]).into_owned());
+            let text = got
+                .map_or_else(|_| "-".into(), |(len, _)| String::from_utf8_lossy(&buffer[..len]).into_owned());
             answer.send(text).expect("somebody waits");
         }
     });

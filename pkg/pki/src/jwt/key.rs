@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair,
+};
 use x509_parser::pem::Pem;
 
 use super::der;
@@ -88,7 +90,10 @@ impl PublicKey {
     /// Every usable key in a PEM text: public keys, the public halves of private keys, and those of certificates.
     #[must_use]
     pub fn all_from_pem(pem: &[u8]) -> Vec<Self> {
-        Pem::iter_from_buffer(pem).filter_map(Result::ok).filter_map(|block| Self::from_block(&block)).collect()
+        Pem::iter_from_buffer(pem)
+            .filter_map(Result::ok)
+            .filter_map(|block| Self::from_block(&block))
+            .collect()
     }
 
     fn from_block(block: &Pem) -> Option<Self> {
@@ -155,7 +160,8 @@ impl SigningKey {
             "PRIVATE KEY" => match RsaKeyPair::from_pkcs8(der) {
                 Ok(pair) => Pair::Rsa(pair),
                 Err(_) => Pair::Ec(
-                    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &SystemRandom::new()).ok()?,
+                    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &SystemRandom::new())
+                        .ok()?,
                 ),
             },
             _ => return None,
@@ -201,5 +207,6 @@ fn ec_from_sec1(input: &[u8]) -> Option<EcdsaKeyPair> {
         rest = after;
     }
     let random = SystemRandom::new();
-    EcdsaKeyPair::from_private_key_and_public_key(&ECDSA_P256_SHA256_FIXED_SIGNING, private, point?, &random).ok()
+    EcdsaKeyPair::from_private_key_and_public_key(&ECDSA_P256_SHA256_FIXED_SIGNING, private, point?, &random)
+        .ok()
 }

@@ -29,8 +29,8 @@ pub(super) fn plugin(volume: &Volume) -> Result<&'static str, VolumeError> {
 /// The field that says what the volume is, for an error text.
 fn source_name(volume: &Volume) -> String {
     let value = serde_json::to_value(volume).unwrap_or_default();
-    let keys = value.as_object().into_iter().flat_map(|map| map.keys());
-    keys.filter(|key| *key != "name").cloned().next().unwrap_or_else(|| "unknown".to_owned())
+    let mut keys = value.as_object().into_iter().flat_map(|map| map.keys());
+    keys.find(|key| *key != "name").cloned().unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// The files of one volume.
