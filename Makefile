@@ -15,15 +15,21 @@ try: deps bundle ## a throw-away node in its own namespaces; ARGS=--demo deploys
 	bundle/current/bin/copepod try $(ARGS)
 
 test: deps fmt-check lint tidy bundle oracle ## everything that .ci/run checks
-	$(TEST) --workspace
+	REQUIRE_NODE=1 REQUIRE_NETNS=1 $(TEST) --workspace
 
 unit: ## unit tests only
 	$(TEST) --workspace --lib --bins
 
 m0: tidy unit bundle ## ground: tree rules, unit tests, bundle
 
-m1 m2 m3 m4 m5 m6: bundle ## one milestone's end-to-end test
+m2: upstream oracle ## the kubelet with no API, then under upstream's API server
+	REQUIRE_NODE=1 $(TEST) -p copepod-kubelet --test it
+
+m1 m3 m4 m6: bundle oracle ## one milestone's end-to-end test
 	$(TEST) -p copepod-e2e --test $@
+
+m5: bundle ## Services and names, in nftables and iptables mode
+	$(TEST) -p copepod-e2e --test m5 --test m5_iptables
 
 m1: oracle # upstream's controller-manager and scheduler run on our API server
 
