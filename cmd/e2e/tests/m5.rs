@@ -27,7 +27,11 @@ fn main() -> ExitCode {
 fn cluster_ip(cluster: &Cluster) -> Check {
     let address = copepod_e2e::address(cluster)?;
     copepod_e2e::fetch(cluster, Side::Node, &format!("http://{address}"))?;
-    let (answered, text) = shell(cluster, Side::Node, &format!("ping -c 1 -W 1 {address}"))?;
+    let ping = |target: &str| shell(cluster, Side::Node, &format!("busybox ping -c 1 -W 1 {target}"));
+    let pod = kubectl(cluster, "get pods -l app=web -o jsonpath={.items[0].status.podIP}")?;
+    let (answered, text) = ping(&pod)?;
+    ensure(answered, || format!("a pod does not answer ping: {text}"))?;
+    let (answered, text) = ping(&address)?;
     ensure(!answered, || format!("a ClusterIP answered ping: {text}"))
 }
 
