@@ -158,6 +158,7 @@ fn kubelet_config(node: &Node) -> anyhow::Result<copepod_kubelet::Config> {
         cluster_domain: node.config.cluster_domain.clone(),
         resolv_conf: Some(layout.at("etc/resolv.conf")),
         max_pods: node.config.max_pods,
+        eviction_hard: node.config.eviction_hard.clone(),
         pod_cidr: node.config.cluster_cidrs.first().map(ToString::to_string),
         server: Some(copepod_kubelet::config::ServerConfig {
             bind: std::net::SocketAddr::from(([0, 0, 0, 0], 10250)),

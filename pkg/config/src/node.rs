@@ -71,6 +71,8 @@ pub struct NodeConfig {
     pub node_labels: BTreeMap<String, String>,
     /// The most pods at once.
     pub max_pods: u32,
+    /// What must stay free, by the kubelet's signals; less counts as pressure and takes no new pods.
+    pub eviction_hard: BTreeMap<String, String>,
     /// Levels of the log, in the form of `RUST_LOG`.
     pub log: String,
 }
@@ -91,9 +93,22 @@ impl Default for NodeConfig {
             service_node_port_range: (30000, 32767),
             node_labels: BTreeMap::new(),
             max_pods: 110,
+            eviction_hard: eviction_hard(),
             log: "info".to_owned(),
         }
     }
+}
+
+/// Upstream's thresholds, but for the disk: a tenth of a large one is a lot, and small boards live with little free.
+fn eviction_hard() -> BTreeMap<String, String> {
+    let least = [
+        ("memory.available", "100Mi"),
+        ("nodefs.available", "5%"),
+        ("nodefs.inodesFree", "5%"),
+        ("imagefs.available", "5%"),
+        ("imagefs.inodesFree", "5%"),
+    ];
+    least.map(|(signal, amount)| (signal.to_owned(), amount.to_owned())).into()
 }
 
 impl NodeConfig {
