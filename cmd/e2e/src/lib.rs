@@ -1,7 +1,9 @@
 //! What the milestones' tests share: one cluster, several named checks on it, and a report in libtest's form.
 //!
 //! The tests run the one release build that is in the bundle, so this crate depends on no component.
-#![allow(clippy::print_stderr, reason = "tests report to a terminal")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests report to a terminal")]
+
+pub mod registry;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -30,6 +32,7 @@ pub fn bundle() -> PathBuf {
 /// are not tests to be skipped silently.
 pub fn main(name: &'static str, flags: &[&str], checks: &[NamedCheck]) -> ExitCode {
     copepod_testkit::dispatch();
+    registry::dispatch();
     let mut arguments = Arguments::from_args();
     // One node for all checks, which build on each other.
     arguments.test_threads = Some(1);

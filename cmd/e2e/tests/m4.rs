@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use copepod_e2e::{BUSYBOX, Check, apply, ensure, kubectl, wait_for};
+use copepod_e2e::registry::Registry;
+use copepod_e2e::{BUSYBOX, Check, apply, ensure, kubectl, node, wait_for};
 use copepod_testkit::Cluster;
 
 fn main() -> ExitCode {
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
             ("an_unschedulable_pod_says_why", unschedulable),
             ("logs_and_exec", logs_and_exec),
             ("a_stateful_set_is_ordered_and_a_daemon_set_covers_the_node", sets),
+            ("an_image_is_pulled_with_credentials_and_not_without", pull),
             ("a_namespace_goes_with_everything_in_it", namespace),
         ],
     )
@@ -216,6 +218,41 @@ spec:
     kubectl(cluster, "rollout status daemonset/agent --timeout=90s")?;
     let names = kubectl(cluster, "get pods -l app=db -o jsonpath={.items[*].metadata.name}")?;
     ensure(names == "db-0 db-1", || format!("the set has {names:?}"))
+}
+
+/// From a registry of ours on the neighbour's side, which wants a user and a password.
+fn pull(cluster: &Cluster) -> Check {
+    let address = format!("{}:5000", copepod_testkit::LAN_ADDRESS);
+    let _registry = Registry::start(cluster, &address)?;
+    let hosts = format!("/etc/copepod/registry/{address}");
+    let plain = format!("server = \"http://{address}\"\n[host.\"http://{address}\"]\n");
+    node(cluster, &format!("mkdir -p {hosts} && printf '%s' '{plain}' > {hosts}/hosts.toml"))?;
+    let pod = |name: &str, secrets: &str| {
+        format!(
+            r#"
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  imagePullSecrets: [{secrets}]
+  containers: [{{name: c, image: "{address}/test/busybox:1", imagePullPolicy: Always, command: [sleep, "3600"]}}]
+"#
+        )
+    };
+    apply(cluster, &pod("stranger", ""))?;
+    let waiting = "get pod stranger -o jsonpath={.status.containerStatuses[0].state.waiting.reason}";
+    let words: Vec<&str> = waiting.split_whitespace().collect();
+    cluster.wait_for("a refused pull", || {
+        cluster.ask(&words).is_some_and(|reason| matches!(&*reason, "ErrImagePull" | "ImagePullBackOff"))
+    })?;
+    let login = format!(
+        "create secret docker-registry login --docker-server={address} --docker-username=puller --docker-password=s3cret"
+    );
+    kubectl(cluster, &login)?;
+    apply(cluster, &pod("friend", "{name: login}"))?;
+    kubectl(cluster, "wait --for=condition=Ready pod/friend --timeout=60s")?;
+    kubectl(cluster, "delete pod stranger friend --now")?;
+    Ok(())
 }
 
 fn namespace(cluster: &Cluster) -> Check {
