@@ -64,7 +64,7 @@ fn api_server_manifest(cluster: &Cluster) -> Check {
 
 fn container_id(cluster: &Cluster, name: &str) -> Result<String, libtest_mimic::Failed> {
     let socket = "unix:///run/copepod/containerd/containerd.sock";
-    node(cluster, &format!("crictl --runtime-endpoint {socket} ps -q --name '^{name}$'"))
+    node(cluster, &format!("crictl --runtime-endpoint {socket} ps -q --name '^{name}$' 2>/dev/null"))
 }
 
 fn agent_restart(cluster: &Cluster) -> Check {
