@@ -55,6 +55,7 @@ left=$(
     ip -o link | grep -Ev ' (lo|node0)[@:]'
     find /sys/fs/cgroup -maxdepth 3 -name 'kubepods*'
     grep -E ' /(var/lib/kubelet|run/copepod|var/lib/copepod)' /proc/self/mountinfo
+    # shellcheck disable=SC2009 # pgrep cannot print what it matches without matching itself
     ps -eo args | grep -E '[c]ontainerd|[c]opepod server|[e]tcd |/[p]ause'
 ) || true
 if [ -n "$left" ]; then
