@@ -23,5 +23,5 @@ mod settings;
 
 pub use conntrack::{FlowTable, Stale, stale_flows};
 pub use driver::{DataplaneError, Driver, Mode};
-pub use service_route::route_service_range;
+pub use service_route::{has_default_route, route_service_range};
 pub use settings::{LocalDetect, Settings};

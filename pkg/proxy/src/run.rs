@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use copepod_client::{Client, ClientConfig, ClientError, Recorder};
-use copepod_dataplane::{DataplaneError, Driver, route_service_range};
+use copepod_dataplane::{DataplaneError, Driver, has_default_route, route_service_range};
 use copepod_netcalc::{Calculator, Change, Family, NodeFacts, PortRules, Route, ServiceName};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -54,8 +54,10 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Prox
     let health = Arc::new(Health::new(config.health_timeout));
     let metrics = Arc::new(Metrics::default());
     let settings = config.settings();
-    for range in &settings.service_ranges {
-        route_service_range(*range).await.map_err(DataplaneError::from)?;
+    if !has_default_route() {
+        for range in &settings.service_ranges {
+            route_service_range(*range).await.map_err(DataplaneError::from)?;
+        }
     }
     let driver = Driver::open(config.mode, settings).await?;
     let servers = serve::start(&config, &health, &metrics).await?;
