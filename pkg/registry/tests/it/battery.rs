@@ -85,6 +85,10 @@ async fn create_and_conflict(store: &Store, sample: &Value) {
     let error = create(store, &named(sample, "one")).await.unwrap_err();
     assert!(error.is(Reason::AlreadyExists), "{plural}: {error}");
     assert!(get(store, "two").await.unwrap_err().is(Reason::NotFound));
+    let mut versioned = named(sample, "versioned");
+    versioned["metadata"]["resourceVersion"] = "7".into();
+    let error = create(store, &versioned).await.unwrap_err();
+    assert!(error.to_string().contains("resourceVersion should not be set"), "{plural}: {error}");
     let mut bad = named(sample, "bad");
     bad["metadata"]["labels"] = json!({"-": "x"});
     assert!(create(store, &bad).await.unwrap_err().is(Reason::Invalid), "{plural}");
