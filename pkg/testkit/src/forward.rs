@@ -106,6 +106,9 @@ fn serve(listener: TcpListener, port: u16, stopped: oneshot::Receiver<()>) -> io
 async fn connect(mut outside: TcpStream, port: u16) {
     let result = async {
         let mut inside = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        // A request of two small segments must not wait for an acknowledgement in between.
+        outside.set_nodelay(true)?;
+        inside.set_nodelay(true)?;
         tokio::io::copy_bidirectional(&mut outside, &mut inside).await
     };
     if let Err(error) = result.await {
