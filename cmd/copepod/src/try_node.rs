@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "try")]
     name: String,
     /// How Services reach the kernel: nftables or iptables
-    #[arg(long, default_value = "nftables")]
+    #[arg(long, default_value = "nftables", value_parser = ["nftables", "iptables"])]
     proxy_mode: String,
     /// Folder of the bundle; the one this program lies in when not given
     #[arg(long, env = "COPEPOD_BUNDLE")]
