@@ -10,6 +10,7 @@ use copepod_registry::{Admission, AdmissionChain, Attributes, Operation};
 use serde_json::{Map, Value};
 
 use crate::authz::Authorizer;
+use crate::outbound::Outbound;
 use crate::reader::Reader;
 
 mod certificates;
@@ -27,6 +28,7 @@ mod service_account;
 mod storage;
 mod tolerations;
 mod unenforced;
+mod webhook;
 
 /// What plugins share.
 #[derive(Debug, Clone)]
@@ -35,6 +37,8 @@ pub(crate) struct Deps {
     pub reader: Reader,
     /// Answers questions of permission.
     pub authorizer: Arc<Authorizer>,
+    /// Calls webhooks.
+    pub outbound: Arc<Outbound>,
 }
 
 /// The plugins that run unless disabled, in order; `NodeRestriction` runs when enabled, as upstream's default has it.
@@ -84,6 +88,8 @@ pub(crate) fn chain(deps: &Deps, enabled: impl Fn(&str) -> bool) -> AdmissionCha
         Arc::new(certificates::CertificateSigning(d())),
         Arc::new(certificates::CertificateSubjectRestriction),
         Arc::new(default_class::DefaultIngressClass(d())),
+        Arc::new(webhook::MutatingAdmissionWebhook::new(d().reader, d().outbound)),
+        Arc::new(webhook::ValidatingAdmissionWebhook::new(d().reader, d().outbound)),
     ];
     let mut plugins: Vec<_> = all.into_iter().filter(|p| enabled(p.name())).collect();
     // Not plugins upstream: part of the RBAC storage, a mirror's read-only spec, and our own honesty about what is not

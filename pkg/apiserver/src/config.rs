@@ -81,12 +81,15 @@ pub struct Config {
     /// Prefixes of headers with further facts about the user.
     #[arg(long, value_delimiter = ',')]
     pub requestheader_extra_headers_prefix: Vec<String>,
-    /// This server's client certificate as a front proxy (for aggregated servers, which are not called yet).
+    /// This server's client certificate as a front proxy, for aggregated servers.
     #[arg(long)]
     pub proxy_client_cert_file: Option<PathBuf>,
     /// Its key.
     #[arg(long)]
     pub proxy_client_key_file: Option<PathBuf>,
+    /// Whether webhooks and aggregated servers are reached at endpoints instead of their Service's address.
+    #[arg(long, default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub enable_aggregator_routing: bool,
 
     /// Authorizers in order: `Node`, `RBAC`, `AlwaysAllow`, `AlwaysDeny`.
     #[arg(long, value_delimiter = ',', default_value = "AlwaysAllow")]

@@ -18,6 +18,7 @@ use crate::server::{Call, Server};
 
 mod endpoint;
 mod forward;
+mod options;
 mod pods;
 
 pub(crate) use forward::{Destination, forward};
@@ -71,8 +72,8 @@ impl Server {
         }
         let info = &call.info;
         let resource = GroupVersionResource::new("", "v1", &info.resource);
-        let kind = copepod_api::GroupVersionKind::new("", "v1", connect_kind(info));
-        let mut options = json!({"kind": kind.kind, "apiVersion": "v1"});
+        let kind = copepod_api::GroupVersionKind::new("", "v1", options::kind(info));
+        let mut options = options::object(info, &call.query);
         let attributes = Attributes {
             operation: Operation::Connect,
             kind: &kind,
@@ -85,20 +86,10 @@ impl Server {
             dry_run: false,
             options: &json!({}),
             warnings: &call.warnings,
+            reinvocation: None,
         };
         self.admission.mutate(&attributes, &mut options).await?;
         self.admission.validate(&attributes, Some(&options)).await
-    }
-}
-
-fn connect_kind(info: &RequestInfo) -> &'static str {
-    match (info.resource.as_str(), info.subresource.as_str()) {
-        (_, "exec") => "PodExecOptions",
-        (_, "attach") => "PodAttachOptions",
-        (_, "portforward") => "PodPortForwardOptions",
-        ("services", _) => "ServiceProxyOptions",
-        ("nodes", _) => "NodeProxyOptions",
-        _ => "PodProxyOptions",
     }
 }
 

@@ -29,6 +29,7 @@ mod kubelet;
 mod metrics;
 mod negotiate;
 mod openapi;
+mod outbound;
 mod protobuf;
 mod reader;
 mod request;

@@ -8,7 +8,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use copepod_api::GroupVersionResource;
 use copepod_pki::jwt::{self, SigningKey};
-use copepod_registry::{ListOptions, Registry, RegistryConfig, RequestContext, TokenIssuer, WatchKind};
+use copepod_registry::{
+    ConversionCaller, ListOptions, Registry, RegistryConfig, RequestContext, TokenIssuer, WatchKind,
+};
 use copepod_store::{Backend, EtcdBackend, EtcdConfig, EtcdTls};
 use parking_lot::RwLock;
 use tokio::net::TcpListener;
@@ -30,6 +32,7 @@ use crate::health::{self, Health};
 use crate::kubelet::{KubeletFiles, Kubelets};
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
+use crate::outbound::{Conversions, Outbound};
 use crate::reader::Reader;
 use crate::serve::{self, Trust, tls};
 use crate::server::Server;
@@ -125,11 +128,13 @@ fn static_tokens(config: &Config) -> Result<StaticTokens, ServeError> {
 
 async fn assemble(config: Config, port: u16, inner: &CancellationToken) -> Result<Server, ServeError> {
     let tokens = Arc::new(token_authority(&config)?);
+    let conversions = Arc::new(Conversions::default());
     let compaction = go_duration("etcd-compaction-interval", &config.etcd_compaction_interval)?;
     let registry_config = RegistryConfig {
         service_cidrs: config.service_cluster_ip_range.clone(),
         node_ports: config.node_ports()?,
         token_issuer: Some(Arc::clone(&tokens) as Arc<dyn TokenIssuer>),
+        conversions: Some(Arc::clone(&conversions) as Arc<dyn ConversionCaller>),
         event_ttl: go_duration("event-ttl", &config.event_ttl)?,
         compaction: Some(compaction).filter(|c| !c.is_zero()),
     };
@@ -141,7 +146,13 @@ async fn assemble(config: Config, port: u16, inner: &CancellationToken) -> Resul
         node: NodeAuthorizer { reader: reader.clone(), rules: crate::bootstrap::node_rules() },
         modes: config.authorization_mode.clone(),
     });
-    let deps = admission::Deps { reader: reader.clone(), authorizer: Arc::clone(&authorizer) };
+    let outbound = Outbound::new(reader.clone(), config.enable_aggregator_routing);
+    conversions.0.set(Arc::clone(&outbound)).expect("they were made above, without a caller");
+    let deps = admission::Deps {
+        reader: reader.clone(),
+        authorizer: Arc::clone(&authorizer),
+        outbound: Arc::clone(&outbound),
+    };
     let admission = admission::chain(&deps, |plugin| config.admission_enabled(plugin));
     let client = config.kubelet_client_certificate.as_deref().zip(config.kubelet_client_key.as_deref());
     let files = KubeletFiles { client, authority: config.kubelet_certificate_authority.as_deref() };

@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use crate::request::{UserInfo, Warnings};
 
+mod reinvocation;
+
+pub use reinvocation::{Reinvocation, Rounds};
+
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
@@ -59,6 +63,8 @@ pub struct Attributes<'a> {
     pub options: &'a Value,
     /// Warnings for the client.
     pub warnings: &'a Warnings,
+    /// What mutating plugins remember of this request; the chain sets it, whoever starts a chain leaves it `None`.
+    pub reinvocation: Option<&'a Reinvocation>,
 }
 
 /// An admission plugin. Both methods default to letting everything pass; each decides itself what it handles.
@@ -66,12 +72,18 @@ pub trait Admission: Send + Sync {
     /// The name for errors and metrics.
     fn name(&self) -> &'static str;
 
-    /// Changes the new object, or refuses. Not called on delete.
+    /// Changes the new object, or refuses. Not called on delete. Runs a second time when a plugin asks for it
+    /// ([`Reinvocation::want`]).
     fn mutate<'a>(
         &'a self,
         _attributes: &'a Attributes<'a>,
         _object: &'a mut Value,
     ) -> BoxFuture<'a, ApiResult<()>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// The mutating phase of a deletion, which has no object to change: webhooks are called all the same.
+    fn admit_delete<'a>(&'a self, _attributes: &'a Attributes<'a>) -> BoxFuture<'a, ApiResult<()>> {
         Box::pin(async { Ok(()) })
     }
 
@@ -108,13 +120,31 @@ impl AdmissionChain {
         self.0.is_empty()
     }
 
-    /// Runs every plugin's mutation in order.
+    /// Runs every plugin's mutation in order; all of them once more when one asked for it.
     ///
     /// # Errors
     /// The first refusal.
     pub async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        let reinvocation = Reinvocation::default();
+        let attributes = Attributes { reinvocation: Some(&reinvocation), ..*attributes };
         for plugin in self.0.iter() {
-            plugin.mutate(attributes, object).await?;
+            plugin.mutate(&attributes, object).await?;
+        }
+        if reinvocation.start_second() {
+            for plugin in self.0.iter() {
+                plugin.mutate(&attributes, object).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs every plugin's part in the mutating phase of a deletion.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub async fn admit_delete(&self, attributes: &Attributes<'_>) -> ApiResult<()> {
+        for plugin in self.0.iter() {
+            plugin.admit_delete(attributes).await?;
         }
         Ok(())
     }

@@ -74,6 +74,7 @@ fn row(def: ResourceDef, config: &RegistryConfig, services: &Arc<ServiceAllocati
         stored_version: stored.api_version(),
         working,
         conversion,
+        webhook: None,
         hooks: kinds::hooks_for(&def.group, &def.plural).into(),
         garbage: match key {
             ("" | "events.k8s.io", "events") => GarbagePolicy::Unsupported,

@@ -4,6 +4,10 @@ use serde_json::Value;
 
 mod autoscaling;
 mod event;
+mod webhook;
+
+pub use webhook::ConversionCaller;
+pub(crate) use webhook::ConversionWebhook;
 
 /// How a row's version relates to the version that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,7 +17,7 @@ pub(crate) enum Conversion {
     None,
     /// Only `apiVersion` differs (custom resources).
     ApiVersion,
-    /// Custom resources with a conversion webhook, which is not called yet: only the stored version is served.
+    /// Custom resources with a conversion webhook: see [`ConversionWebhook`].
     Webhook,
     /// `events.k8s.io/v1`: worked on as served, stored as core events.
     Event,

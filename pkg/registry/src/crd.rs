@@ -130,8 +130,9 @@ fn entries_of(store: &Store, entries: &[Arc<copepod_store::Entry>]) -> Vec<Value
 /// Brings rows and status of one definition up to date.
 async fn one(registry: &Registry, store: &Store, definition: &Value, all: &[Value]) -> ApiResult<()> {
     let (group, plural) = names::resource(definition);
+    let conversions = store.core.conversions.as_ref();
     if names::established(definition) {
-        registry.set_custom(&group, &plural, rows::of(definition));
+        registry.set_custom(&group, &plural, rows::of(definition, conversions));
     }
     if meta::deletion_timestamp(definition).is_some() {
         if meta::finalizers(definition).contains(&FINALIZER) {
@@ -141,7 +142,7 @@ async fn one(registry: &Registry, store: &Store, definition: &Value, all: &[Valu
     }
     let Some(status) = names::plan(definition, all, copepod_sys::clock::now()) else { return Ok(()) };
     // Rows first: whoever sees Established can use the resource at once.
-    registry.set_custom(&group, &plural, rows::of(&status));
+    registry.set_custom(&group, &plural, rows::of(&status, conversions));
     write_status(store, &status).await
 }
 

@@ -33,6 +33,7 @@ mod builtin;
 mod codec;
 mod convert;
 mod crd;
+mod equivalent;
 mod error;
 pub mod hooks;
 pub mod kinds;
@@ -46,7 +47,8 @@ mod row;
 mod store;
 mod subresource;
 
-pub use admission::{Admission, AdmissionChain, Attributes, Operation};
+pub use admission::{Admission, AdmissionChain, Attributes, Operation, Reinvocation, Rounds};
+pub use convert::ConversionCaller;
 pub use hooks::{HookContext, Hooks, Plain};
 pub use object::{Deleted, Object, ObjectList, WatchItem, WatchKind, Written};
 pub use registry::{Registry, RegistryConfig};

@@ -15,7 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     allocation::service::ServiceAllocation,
-    apiservice, builtin, crd,
+    apiservice, builtin,
+    convert::ConversionCaller,
+    crd,
     row::Row,
     store::{Core, Store},
     subresource::TokenIssuer,
@@ -33,6 +35,8 @@ pub struct RegistryConfig {
     pub node_ports: (u16, u16),
     /// Signs service account tokens; without it `serviceaccounts/token` is refused.
     pub token_issuer: Option<Arc<dyn TokenIssuer>>,
+    /// Calls conversion webhooks; without it definitions that have one serve only what is stored in their version.
+    pub conversions: Option<Arc<dyn ConversionCaller>>,
     /// How long events are kept.
     pub event_ttl: Duration,
     /// Between two compactions of the store; `None` leaves compaction to others.
@@ -55,6 +59,7 @@ impl Default for RegistryConfig {
             service_cidrs: vec![IpNet::new_assert([10, 96, 0, 0].into(), 12)],
             node_ports: (30000, 32767),
             token_issuer: None,
+            conversions: None,
             event_ttl: Duration::from_secs(3600),
             compaction: Some(COMPACTION),
         }
@@ -93,7 +98,8 @@ impl Registry {
         }
         let registry = Arc::new_cyclic(|this: &Weak<Self>| {
             let tokens = config.token_issuer.clone();
-            let core = Arc::new(Core { cache, registry: this.clone(), tokens });
+            let conversions = config.conversions.clone();
+            let core = Arc::new(Core { cache, registry: this.clone(), tokens, conversions });
             let services = Arc::new(ServiceAllocation::new(Arc::downgrade(&core), &config));
             let rows = builtin::rows(&config, &services);
             Self {
@@ -146,10 +152,22 @@ impl Registry {
         self.rows.read().values().map(|row| Arc::clone(&row.def)).collect()
     }
 
+    /// All rows, with what the verbs need of them.
+    pub(crate) fn all(&self) -> Vec<Arc<Row>> {
+        self.rows.read().values().cloned().collect()
+    }
+
     /// One row; also of resources that are never stored.
     #[must_use]
     pub fn row(&self, resource: &GroupVersionResource) -> Option<Arc<ResourceDef>> {
         self.rows.read().get(resource).map(|row| Arc::clone(&row.def))
+    }
+
+    /// A number that changes with every change of a resource's objects; `None` when nothing stores it.
+    #[must_use]
+    pub fn stamp(&self, resource: &GroupVersionResource) -> Option<i64> {
+        let store = self.store(resource)?;
+        Some(self.cache().bucket(&store.row.def.key_prefix(None)).last())
     }
 
     /// Ticks when rows come, go or change.

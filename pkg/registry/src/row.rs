@@ -2,12 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use copepod_api::{ApiError, ApiResult, GroupVersionKind, ResourceDef, meta};
+use copepod_api::{ApiResult, GroupVersionKind, ResourceDef, meta};
 use copepod_schema::{SchemaRef, SchemaSet};
 use copepod_store::Entry;
 use serde_json::Value;
 
-use crate::{allocation::Allocation, codec, convert::Conversion, error::unreasoned, hooks::Hooks};
+use crate::{
+    allocation::Allocation,
+    codec,
+    convert::{Conversion, ConversionWebhook},
+    error::unreasoned,
+    hooks::Hooks,
+};
 
 /// The schema of a version.
 #[derive(Debug, Clone)]
@@ -61,6 +67,8 @@ pub(crate) struct Row {
     pub(crate) stored_version: String,
     pub(crate) stored_schema: Schema,
     pub(crate) conversion: Conversion,
+    /// What converts when `conversion` says so.
+    pub(crate) webhook: Option<Arc<ConversionWebhook>>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) garbage: GarbagePolicy,
     /// Whether a delete answers with the object instead of a status.
@@ -101,24 +109,15 @@ impl Row {
         }
         let value = entry.value_at(revision);
         let mut value = value.ok_or_else(|| unreasoned(&format!("{}: not readable", entry.key())))?;
-        self.convertible(entry.api_version())?;
+        if self.webhook.is_some() && entry.api_version() != self.working.api_version() {
+            // Entries are converted before they come here; see `Store::converted`.
+            return Err(unreasoned(&format!("{}: not converted from {}", entry.key(), entry.api_version())));
+        }
         self.conversion.load(&mut value, &self.working.api_version());
         if self.complete_on_read {
             codec::complete(&mut value, self.working_schema.root());
         }
         Ok(value)
-    }
-
-    /// Whether objects of a stored version can be turned into the working version and back.
-    pub(crate) fn convertible(&self, stored: &str) -> ApiResult<()> {
-        let working = self.working.api_version();
-        if self.conversion != Conversion::Webhook || stored == working {
-            return Ok(());
-        }
-        let (group, plural) = (&self.def.group, &self.def.plural);
-        Err(ApiError::internal(format!(
-            "conversion webhook for {plural}.{group} is not called yet: {stored} cannot be converted to {working}"
-        )))
     }
 
     /// The stored bytes of an object in the working version.

@@ -14,7 +14,8 @@ use copepod_store::{Backend, Cache, Cas, Entry, KeyValue, Revision};
 use serde_json::Value;
 
 use crate::{
-    error::from_store, registry::Registry, request::RequestContext, row::Row, subresource::TokenIssuer,
+    convert::ConversionCaller, error::from_store, registry::Registry, request::RequestContext, row::Row,
+    subresource::TokenIssuer,
 };
 
 mod delete;
@@ -33,6 +34,7 @@ pub(crate) struct Core {
     pub(crate) cache: Arc<Cache>,
     pub(crate) registry: Weak<Registry>,
     pub(crate) tokens: Option<Arc<dyn TokenIssuer>>,
+    pub(crate) conversions: Option<Arc<dyn ConversionCaller>>,
 }
 
 impl Core {
@@ -108,6 +110,36 @@ impl Store {
         done.unwrap_or_else(|| Err(ApiError::internal("the write was interrupted")))
     }
 
+    /// Stored entries in the version that this row works in. Only a conversion webhook makes others of them.
+    pub(crate) async fn converted(&self, entries: Vec<Arc<Entry>>) -> ApiResult<Vec<Arc<Entry>>> {
+        match &self.row.webhook {
+            Some(webhook) => webhook.entries(entries, &self.row.working.api_version()).await,
+            None => Ok(entries),
+        }
+    }
+
+    /// One stored entry in the version that this row works in.
+    pub(crate) async fn converted_one(&self, entry: &Arc<Entry>) -> ApiResult<Arc<Entry>> {
+        let list = self.converted(vec![Arc::clone(entry)]).await?;
+        Ok(list.into_iter().next().unwrap_or_else(|| Arc::clone(entry)))
+    }
+
+    /// A stored object in the working version.
+    pub(crate) async fn load(&self, entry: &Arc<Entry>) -> ApiResult<Value> {
+        self.row.load(&*self.converted_one(entry).await?)
+    }
+
+    /// The bytes to store of an object in the working version.
+    pub(crate) async fn encode(&self, object: &Value) -> ApiResult<Bytes> {
+        let row = &self.row;
+        let Some(webhook) = row.webhook.as_ref().filter(|_| row.working.api_version() != row.stored_version)
+        else {
+            return Ok(row.store(object).into());
+        };
+        let stored = webhook.one(object.clone(), &row.stored_version).await?;
+        Ok(webhook.encode(stored, &row.stored_version).into())
+    }
+
     /// Writes an object in the working version when the key's revision is `expected`.
     pub(crate) async fn commit(
         &self,
@@ -116,8 +148,18 @@ impl Store {
         object: &Value,
         expected: Revision,
     ) -> ApiResult<Commit> {
-        self.row.convertible(&self.row.stored_version)?;
-        let bytes = Bytes::from(self.row.store(object));
+        let bytes = self.encode(object).await?;
+        self.commit_bytes(cx, key, bytes, expected).await
+    }
+
+    /// The same with the bytes to store.
+    pub(crate) async fn commit_bytes(
+        &self,
+        cx: &RequestContext,
+        key: &str,
+        bytes: Bytes,
+        expected: Revision,
+    ) -> ApiResult<Commit> {
         if cx.dry_run {
             let now = self.core.cache.get_fresh(key).await.map_err(|error| from_store(&error))?;
             if now.as_ref().map_or(0, |entry| entry.revision()) != expected {

@@ -12,16 +12,6 @@ pub(super) struct Unenforced;
 const ROWS: &[(&str, &str, &str)] = &[
     (
         "admissionregistration.k8s.io",
-        "mutatingwebhookconfigurations",
-        "this server does not call admission webhooks yet",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "validatingwebhookconfigurations",
-        "this server does not call admission webhooks yet",
-    ),
-    (
-        "admissionregistration.k8s.io",
         "validatingadmissionpolicies",
         "this server does not evaluate admission policies yet",
     ),

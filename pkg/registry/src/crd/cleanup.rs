@@ -16,7 +16,9 @@ pub(super) async fn run(registry: &Registry, store: &Store, definition: &Value) 
     let cx = RequestContext::internal();
     let (group, plural) = names::resource(definition);
     if names::established(definition) {
-        let served = registry.rows().into_iter().find(|d| d.custom && d.group == group && d.plural == plural);
+        let rows = registry.rows().into_iter().filter(|d| d.custom && d.group == group && d.plural == plural);
+        // The stored version first: it needs no conversion.
+        let served = rows.min_by_key(|d| d.version != d.storage_version);
         if let Some(def) = served.filter(|def| def.verbs.has(Verb::DeleteCollection)) {
             let gvr = GroupVersionResource::new(&group, &def.version, &plural);
             if let Some(objects) = registry.store(&gvr) {

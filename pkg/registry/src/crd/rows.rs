@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::hooks::CustomHooks;
 use crate::{
-    convert::Conversion,
+    convert::{Conversion, ConversionCaller, ConversionWebhook},
     row::{GarbagePolicy, Row, ScalePaths, Schema},
 };
 
@@ -26,31 +26,55 @@ fn strings(value: &Value, path: &str) -> Vec<String> {
 }
 
 /// The rows of a definition. A version whose schema cannot be used is not served, and logged.
-pub(super) fn of(definition: &Value) -> Vec<Row> {
+pub(super) fn of(definition: &Value, conversions: Option<&Arc<dyn ConversionCaller>>) -> Vec<Row> {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let versions: Vec<&Value> = versions.collect();
     let stored = versions.iter().find(|v| v["storage"] == true).map(|v| text(v, "/name")).unwrap_or_default();
+    let webhook = webhook(definition, &versions, conversions);
     let served = versions.iter().filter(|v| v["served"] == true);
-    served.filter_map(|version| row(definition, version, stored)).collect()
+    served.filter_map(|version| row(definition, version, stored, webhook.clone())).collect()
 }
 
-fn row(definition: &Value, version: &Value, stored: &str) -> Option<Row> {
+/// What converts, when a webhook does; with the schemas of all versions, because objects may be stored in any.
+fn webhook(
+    definition: &Value,
+    versions: &[&Value],
+    conversions: Option<&Arc<dyn ConversionCaller>>,
+) -> Option<Arc<ConversionWebhook>> {
+    if text(definition, "/spec/conversion/strategy") != "Webhook" {
+        return None;
+    }
+    let group = text(definition, "/spec/group");
+    let schemas = versions.iter().filter_map(|v| Some((format!("{group}/{}", text(v, "/name")), schema(v)?)));
+    let webhook = definition.pointer("/spec/conversion/webhook").unwrap_or(&Value::Null);
+    Some(Arc::new(ConversionWebhook::new(conversions.cloned(), webhook, schemas.collect())))
+}
+
+fn schema(version: &Value) -> Option<Arc<SchemaSet>> {
     let empty = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let given = version.pointer("/schema/openAPIV3Schema").unwrap_or(&empty);
-    let set = match SchemaSet::from_crd(given, &FieldPath::new("spec.versions.schema.openAPIV3Schema")) {
-        Ok(set) => Arc::new(set),
+    match SchemaSet::from_crd(given, &FieldPath::new("spec.versions.schema.openAPIV3Schema")) {
+        Ok(set) => Some(Arc::new(set)),
         Err(errors) => {
             let first = errors.first().map(ToString::to_string).unwrap_or_default();
             tracing::warn!(version = text(version, "/name"), error = first, "schema is not structural");
-            return None;
+            None
         }
-    };
+    }
+}
+
+fn row(
+    definition: &Value,
+    version: &Value,
+    stored: &str,
+    webhook: Option<Arc<ConversionWebhook>>,
+) -> Option<Row> {
+    let set = schema(version)?;
     let def = def(definition, version, stored);
     let gvk = def.gvk();
     let stored = GroupVersionKind::new(&def.group, stored, &def.kind);
     let status = def.subresource("status").is_some();
     let scale = version.pointer("/subresources/scale").filter(|s| s.is_object());
-    let webhook = text(definition, "/spec/conversion/strategy") == "Webhook";
     let same = stored == gvk;
     Some(Row {
         schema: Schema::Custom(Arc::clone(&set)),
@@ -58,11 +82,12 @@ fn row(definition: &Value, version: &Value, stored: &str) -> Option<Row> {
         stored_schema: Schema::Custom(set),
         stored_version: stored.api_version(),
         working: gvk,
-        conversion: match (same, webhook) {
-            (true, false) => Conversion::None,
-            (_, false) => Conversion::ApiVersion,
-            (_, true) => Conversion::Webhook,
+        conversion: match (same, &webhook) {
+            (true, None) => Conversion::None,
+            (_, None) => Conversion::ApiVersion,
+            (_, Some(_)) => Conversion::Webhook,
         },
+        webhook,
         hooks: Arc::new(CustomHooks { status }),
         garbage: GarbagePolicy::DeleteDependents,
         returns_deleted: false,

@@ -38,7 +38,7 @@ fn names_are_accepted_once() {
 
 #[test]
 fn every_served_version_is_a_row() {
-    let rows = rows::of(&definition("widgets", "Widget"));
+    let rows = rows::of(&definition("widgets", "Widget"), None);
     let versions: Vec<&str> = rows.iter().map(|row| row.def.version.as_str()).collect();
     assert_eq!(versions, ["v1", "v2"]);
     let def = &rows[0].def;

@@ -66,11 +66,7 @@ impl Store {
         let mut admitted: Option<i64> = None;
         loop {
             let entry = current.ok_or_else(|| self.not_found(&target.name))?;
-            let object = match self.row.load(&entry) {
-                Ok(object) => object,
-                // An object that cannot be read can still be removed by somebody who insists.
-                Err(error) => return Err(error),
-            };
+            let object = self.load(&entry).await?;
             if admitted != Some(entry.revision()) {
                 self.admit_delete(cx, target, options, &object).await?;
                 admitted = Some(entry.revision());
@@ -108,7 +104,7 @@ impl Store {
             Step::Remove => self.remove_object(cx, &key, revision, &object).await,
             Step::Mark(marked) => match self.commit(cx, &key, &marked, revision).await? {
                 Commit::Done(written) => {
-                    let object = Box::new(self.answer_object(cx, &written, &marked)?);
+                    let object = Box::new(self.answer_object(cx, &written, &marked).await?);
                     Ok(Ok(Deleted::Object { object, gone: false }))
                 }
                 Commit::Lost(now) => Ok(Err(now)),
@@ -275,7 +271,9 @@ impl Store {
             dry_run: cx.dry_run,
             options: &described,
             warnings: &cx.warnings,
+            reinvocation: None,
         };
+        cx.admission.admit_delete(&attributes).await?;
         cx.admission.validate(&attributes, None).await
     }
 

@@ -90,13 +90,14 @@ impl Store {
             dry_run: cx.dry_run,
             options: &options,
             warnings: &cx.warnings,
+            reinvocation: None,
         };
         cx.admission.mutate(&attributes, body).await?;
         cx.admission.validate(&attributes, Some(body)).await
     }
 
     /// The answer to a write.
-    pub(super) fn answer_object(
+    pub(super) async fn answer_object(
         &self,
         cx: &RequestContext,
         entry: &Arc<Entry>,
@@ -106,7 +107,8 @@ impl Store {
             // Nothing was stored, so there is no version.
             return Ok(Object::served(&self.row, self.row.serve(object.clone())));
         }
-        Object::stored(&self.row, entry, entry.revision())
+        let entry = self.converted_one(entry).await?;
+        Object::stored(&self.row, &entry, entry.revision())
     }
 
     /// Mutating admission, and defaults for what it added.
@@ -226,6 +228,7 @@ impl Owned<'_> {
             dry_run: self.cx.dry_run,
             options: self.context.options,
             warnings: &self.cx.warnings,
+            reinvocation: None,
         }
     }
 }

@@ -61,7 +61,7 @@ impl Store {
                 cache.get(&key)
             }
         };
-        let entry = entry.ok_or_else(|| self.not_found(&target.name))?;
+        let entry = self.converted_one(&entry.ok_or_else(|| self.not_found(&target.name))?).await?;
         match target.subresource.as_deref() {
             Some("scale") => subresource::scale::read(&self.row, &self.row.load(&entry)?).map(Object::other),
             _ => Object::stored(&self.row, &entry, entry.revision()),
@@ -80,7 +80,12 @@ impl Store {
     ) -> ApiResult<ObjectList> {
         check_list(options)?;
         let selection = selection(&self.row, options)?;
-        let page = self.page(namespace, options, &selection).await?;
+        let mut page = self.page(namespace, options, &selection).await?;
+        page.entries = self.converted(page.entries).await?;
+        if let Some(late) = &selection.late {
+            page.entries.retain(|entry| late(entry));
+            page.remaining = None;
+        }
         let prefix = self.row.def.key_prefix(namespace);
         tracing::trace!(%prefix, revision = page.revision, "list");
         self.answer(page)

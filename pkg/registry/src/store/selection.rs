@@ -20,6 +20,8 @@ enum Source {
 /// What a list or watch selects.
 pub(super) struct Selection {
     pub(super) filter: Filter,
+    /// What can be told only of converted entries: fields inside objects that a webhook converts.
+    pub(super) late: Filter,
     /// The one name that can match, from `metadata.name=`.
     pub(super) name: Option<String>,
     /// The one namespace that can match, from `metadata.namespace=`.
@@ -38,12 +40,15 @@ pub(super) fn selection(row: &Arc<Row>, options: &ListOptions) -> ApiResult<Sele
     let name = fields.required("metadata.name").map(str::to_owned);
     let namespace = fields.required("metadata.namespace").map(str::to_owned);
     if labels.is_empty() && fields.is_empty() {
-        return Ok(Selection { filter: None, name, namespace });
+        return Ok(Selection { filter: None, late: None, name, namespace });
     }
-    let row = Arc::clone(row);
-    let filter =
-        move |entry: &Entry| labels.matches(&entry.labels()) && fields_match(&row, entry, &fields, &sources);
-    Ok(Selection { filter: Some(Arc::new(filter)), name, namespace })
+    let inside = sources.iter().any(|source| matches!(source, Source::Path(..)));
+    let (row, late) = (Arc::clone(row), row.webhook.is_some() && inside);
+    let fields = Arc::new(move |entry: &Entry| fields_match(&row, entry, &fields, &sources));
+    let late: Filter = late.then(|| Arc::clone(&fields) as Arc<dyn Fn(&Entry) -> bool + Send + Sync>);
+    let now = late.is_none();
+    let filter = move |entry: &Entry| labels.matches(&entry.labels()) && (!now || fields(entry));
+    Ok(Selection { filter: Some(Arc::new(filter)), late, name, namespace })
 }
 
 fn source(row: &Row, label: &str) -> ApiResult<Source> {

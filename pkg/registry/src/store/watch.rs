@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use copepod_api::{ApiResult, FieldError, FieldErrors, FieldPath};
-use copepod_store::{Delivery, EventKind, Start, StoreError, WatchRequest, Watcher};
+use copepod_store::{Delivery, Entry, EventKind, Filter, Start, StoreError, WatchRequest, Watcher};
 use rand::RngExt as _;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -62,7 +62,9 @@ impl Store {
             Err(error) => return Err(from_store(&error)),
         };
         Ok(WatchStream {
-            row: Arc::clone(&self.row),
+            store: self.clone(),
+            late: selection.late,
+            pending: None,
             state,
             bookmarks: options.allow_watch_bookmarks,
             end: Instant::now() + life,
@@ -83,7 +85,11 @@ enum State {
 
 /// A running watch. [`next`](Self::next) may be dropped and called again at any time.
 pub struct WatchStream {
-    row: Arc<Row>,
+    store: Store,
+    /// What can be told only of converted entries.
+    late: Filter,
+    /// An event that is being converted.
+    pending: Option<Delivery>,
     state: State,
     bookmarks: bool,
     end: Instant,
@@ -92,37 +98,47 @@ pub struct WatchStream {
 
 impl std::fmt::Debug for WatchStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WatchStream").field("row", &self.row).finish_non_exhaustive()
+        f.debug_struct("WatchStream").field("row", &self.store.row).finish_non_exhaustive()
     }
 }
 
 impl WatchStream {
     /// The next event; `None` when the watch has ended (its time is up, or after an ERROR event).
     pub async fn next(&mut self) -> Option<WatchItem> {
-        let watcher = match &mut self.state {
+        let item = match &self.state {
             State::Over => return None,
-            State::Failed(error) => {
-                let item = WatchItem::error(&from_store(error));
-                self.state = State::Over;
-                return Some(item);
-            }
-            State::Running(watcher) => watcher,
+            State::Failed(error) => WatchItem::error(&from_store(error)),
+            State::Running(_) => self.running().await?,
         };
+        if item.kind == WatchKind::Error {
+            self.state = State::Over;
+        }
+        Some(item)
+    }
+
+    async fn running(&mut self) -> Option<WatchItem> {
         let last_call = self.end.checked_sub(LAST_BOOKMARK).unwrap_or(self.end);
         loop {
+            // Kept here while it is converted, because this future may be dropped meanwhile.
+            if let Some(delivery) = &self.pending {
+                let item = convert(&self.store, &self.late, delivery).await;
+                self.pending = None;
+                match item {
+                    Some(item) => return Some(item),
+                    None => continue,
+                }
+            }
+            let State::Running(watcher) = &mut self.state else { return None };
             let wants_last = self.bookmarks && !self.last_bookmark;
             tokio::select! {
-                event = watcher.next() => {
-                    let item = render(&self.row, event);
-                    if item.kind == WatchKind::Error {
-                        self.state = State::Over;
-                    }
-                    return Some(item);
-                }
+                event = watcher.next() => match event {
+                    Ok(delivery) if self.store.row.webhook.is_some() => self.pending = Some(delivery),
+                    event => return Some(render(&self.store.row, event)),
+                },
                 () = tokio::time::sleep_until(last_call), if wants_last => {
                     self.last_bookmark = true;
                     if let Some(bookmark) = watcher.bookmark_now() {
-                        return Some(render(&self.row, Ok(bookmark)));
+                        return Some(render(&self.store.row, Ok(bookmark)));
                     }
                 }
                 () = tokio::time::sleep_until(self.end) => {
@@ -135,16 +151,44 @@ impl WatchStream {
 
     /// An event that is there already, if any: lets a writer fill its buffer before it flushes.
     pub fn try_next(&mut self) -> Option<WatchItem> {
+        if self.store.row.webhook.is_some() {
+            return None;
+        }
         let State::Running(watcher) = &mut self.state else { return None };
         match watcher.try_next() {
             Ok(None) => None,
-            Ok(Some(event)) => Some(render(&self.row, Ok(event))),
+            Ok(Some(event)) => Some(render(&self.store.row, Ok(event))),
             Err(error) => {
                 self.state = State::Over;
                 Some(WatchItem::error(&from_store(&error)))
             }
         }
     }
+}
+
+/// An event in this row's version; `None` when nothing changed for this watch.
+async fn convert(store: &Store, late: &Filter, delivery: &Delivery) -> Option<WatchItem> {
+    let Some(entry) = &delivery.entry else { return Some(render(&store.row, Ok(delivery.clone()))) };
+    let mut entries = vec![Arc::clone(entry)];
+    entries.extend(delivery.before.as_ref().filter(|_| late.is_some()).cloned());
+    let mut converted = match store.converted(entries).await {
+        Ok(converted) => converted.into_iter(),
+        Err(error) => return Some(WatchItem::error(&error)),
+    };
+    let mut delivery = Delivery { entry: converted.next(), before: converted.next(), ..delivery.clone() };
+    if let Some(wanted) = late {
+        let matches = |entry: &Option<Arc<Entry>>| entry.as_ref().is_some_and(|entry| wanted(entry));
+        match (delivery.kind, matches(&delivery.before), matches(&delivery.entry)) {
+            (EventKind::Modified, false, true) => delivery.kind = EventKind::Added,
+            (EventKind::Modified, true, false) => {
+                delivery.kind = EventKind::Deleted;
+                delivery.entry = delivery.before.take();
+            }
+            (_, _, false) => return None,
+            _ => {}
+        }
+    }
+    Some(render(&store.row, Ok(delivery)))
 }
 
 fn render(row: &Arc<Row>, event: Result<Delivery, StoreError>) -> WatchItem {

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests")]
 
 mod battery;
+mod conversion;
 mod custom;
 mod rig;
 mod special;

@@ -191,6 +191,12 @@ impl Bucket {
         self.state.read().below(prefix, prefix).cloned().collect()
     }
 
+    /// Revision of the last change (or fill): the same number, the same objects.
+    #[must_use]
+    pub fn last(&self) -> Revision {
+        self.state.read().last
+    }
+
     /// How many objects there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -52,6 +52,8 @@ pub struct Delivery {
     pub kind: EventKind,
     /// The object; for a deletion its last state; `None` for a bookmark.
     pub entry: Option<Arc<Entry>>,
+    /// The object as it was before a modification.
+    pub before: Option<Arc<Entry>>,
     /// The object's resource version in this event (a deletion has the deletion's).
     pub revision: Revision,
     /// Whether this bookmark ends the initial list.
@@ -150,10 +152,22 @@ impl Watcher {
     pub async fn next(&mut self) -> Result<Delivery, StoreError> {
         if let Some(entry) = self.initial.pop_front() {
             let revision = entry.revision();
-            return Ok(Delivery { kind: EventKind::Added, entry: Some(entry), revision, initial_end: false });
+            return Ok(Delivery {
+                kind: EventKind::Added,
+                entry: Some(entry),
+                before: None,
+                revision,
+                initial_end: false,
+            });
         }
         if let Some(revision) = self.initial_end.take() {
-            return Ok(Delivery { kind: EventKind::Bookmark, entry: None, revision, initial_end: true });
+            return Ok(Delivery {
+                kind: EventKind::Bookmark,
+                entry: None,
+                before: None,
+                revision,
+                initial_end: true,
+            });
         }
         loop {
             let bucket = Arc::clone(&self.bucket);
@@ -214,7 +228,7 @@ impl Watcher {
             return None;
         }
         self.bookmarked = revision;
-        Some(Delivery { kind: EventKind::Bookmark, entry: None, revision, initial_end: false })
+        Some(Delivery { kind: EventKind::Bookmark, entry: None, before: None, revision, initial_end: false })
     }
 
     fn look(&mut self) -> Found {
@@ -252,6 +266,8 @@ impl Watcher {
             // A deleted object, and one that ceases to match, is shown as it was before.
             (Some(before), None) => (EventKind::Deleted, before),
         };
-        Some(Delivery { kind, entry: Some(Arc::clone(entry)), revision: record.revision, initial_end: false })
+        let before = before.filter(|_| kind == EventKind::Modified).map(Arc::clone);
+        let entry = Some(Arc::clone(entry));
+        Some(Delivery { kind, entry, before, revision: record.revision, initial_end: false })
     }
 }

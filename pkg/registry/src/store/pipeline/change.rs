@@ -50,10 +50,13 @@ impl Store {
         let mut current = self.current(target.namespace.as_deref(), &target.name).await?;
         for _ in 0..ATTEMPTS {
             let entry = current.ok_or_else(|| self.not_found(&target.name))?;
-            let new = (change.make)(Some(&self.row.load(&entry)?))?;
+            let new = (change.make)(Some(&self.load(&entry).await?))?;
             match self.commit(cx, entry.key(), &new, entry.revision()).await? {
                 Commit::Done(written) => {
-                    return Ok(Written { object: self.answer_object(cx, &written, &new)?, created: false });
+                    return Ok(Written {
+                        object: self.answer_object(cx, &written, &new).await?,
+                        created: false,
+                    });
                 }
                 Commit::Lost(now) => current = now,
             }
@@ -76,7 +79,7 @@ impl Store {
         change: &Change<'_>,
         entry: &Arc<Entry>,
     ) -> ApiResult<Attempt> {
-        let old = self.row.load(entry)?;
+        let old = self.load(entry).await?;
         let mut new = (change.make)(Some(&old))?;
         self.check_version(&change.target.name, &mut new, &old)?;
         let options = options(cx, "UpdateOptions");
@@ -205,11 +208,13 @@ impl Store {
                 Err(now) => Attempt::Lost(now),
             });
         }
-        if self.row.store(new) == entry.stored().as_ref() {
-            return Ok(Attempt::Done(Object::stored(&self.row, entry, entry.revision())?));
+        let bytes = self.encode(new).await?;
+        if bytes == entry.stored() {
+            let entry = self.converted_one(entry).await?;
+            return Ok(Attempt::Done(Object::stored(&self.row, &entry, entry.revision())?));
         }
-        Ok(match self.commit(cx, entry.key(), new, entry.revision()).await? {
-            Commit::Done(written) => Attempt::Done(self.answer_object(cx, &written, new)?),
+        Ok(match self.commit_bytes(cx, entry.key(), bytes, entry.revision()).await? {
+            Commit::Done(written) => Attempt::Done(self.answer_object(cx, &written, new).await?),
             Commit::Lost(now) => Attempt::Lost(now),
         })
     }

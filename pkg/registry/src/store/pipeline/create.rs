@@ -53,7 +53,7 @@ impl Store {
             let commit = self.commit(cx, &key, &prepared.object, 0).await;
             match commit {
                 Ok(Commit::Done(entry)) => {
-                    let object = self.answer_object(cx, &entry, &prepared.object);
+                    let object = self.answer_object(cx, &entry, &prepared.object).await;
                     prepared.settle(!cx.dry_run).await;
                     return object;
                 }

@@ -1,0 +1,163 @@
+//! `MutatingAdmissionWebhook`: matching webhooks one after the other, each seeing what the one before has changed.
+
+use std::sync::Arc;
+
+use copepod_api::{ApiError, ApiResult, GroupVersionResource};
+use copepod_registry::{Admission, Attributes, Reinvocation, Rounds};
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use super::{Failure, Hook, Invocation, Shared, Source, Views, closed, exempt, open, review};
+use crate::outbound::Outbound;
+use crate::reader::Reader;
+
+const NAME: &str = "MutatingAdmissionWebhook";
+
+/// The plugin.
+#[derive(Debug)]
+pub(in crate::admission) struct MutatingAdmissionWebhook(Shared);
+
+impl MutatingAdmissionWebhook {
+    /// A plugin that reads its configurations by `reader`.
+    pub(in crate::admission) fn new(reader: Reader, outbound: Arc<Outbound>) -> Self {
+        let source = Source::new("mutatingwebhookconfigurations");
+        Self(Shared { reader, source, outbound })
+    }
+
+    async fn run(&self, attributes: &Attributes<'_>, mut object: Option<&mut Value>) -> ApiResult<()> {
+        let hooks = self.0.source.hooks(&self.0.reader).await;
+        if hooks.is_empty() {
+            return Ok(());
+        }
+        let fallback = Reinvocation::default();
+        let rounds = attributes.reinvocation.unwrap_or(&fallback);
+        // What other plugins changed in the second round may concern every webhook that ran before.
+        if let Some(object) = object.as_deref().filter(|_| rounds.is_second())
+            && rounds.with(NAME, |r| r.changed_since(object))
+        {
+            rounds.with(NAME, Rounds::require_previous);
+        }
+        for hook in hooks.iter() {
+            self.one(hook, attributes, object.as_deref_mut(), rounds).await?;
+        }
+        if let Some(object) = object {
+            rounds.with(NAME, |r| r.leave(object));
+        }
+        Ok(())
+    }
+
+    async fn one(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes<'_>,
+        object: Option<&mut Value>,
+        rounds: &Reinvocation,
+    ) -> ApiResult<()> {
+        let Some(invocation) = self.0.invocation(hook, attributes, object.as_deref()).await? else {
+            return Ok(());
+        };
+        let views =
+            self.0.views(attributes, &invocation, object.as_deref()).await.map_err(ApiError::internal)?;
+        if !self.0.conditions_hold(hook, attributes, &invocation, &views).await?
+            // The second round calls nothing for the first time.
+            || (rounds.is_second() && !rounds.with(NAME, |r| r.runs_again(&hook.uid)))
+        {
+            return Ok(());
+        }
+        let answer = self.0.call(hook, attributes, &invocation, &views, true).await;
+        let result = match answer {
+            Ok(answer) => self.patch(hook, attributes, &invocation, &views, &answer).await,
+            Err(failure) => Err(failure),
+        };
+        if matches!(result, Ok(Some(_))) {
+            rounds.with(NAME, Rounds::require_previous);
+            rounds.want();
+        }
+        if hook.reinvoke {
+            rounds.with(NAME, |r| r.invoked(&hook.uid));
+        }
+        match (result, object) {
+            (Ok(Some(new)), Some(object)) => {
+                *object = new;
+                Ok(())
+            }
+            (Ok(_), _) => Ok(()),
+            (Err(Failure::Calling(why)), _) if hook.ignore => {
+                open(hook, &why);
+                Ok(())
+            }
+            (Err(Failure::Calling(why)), _) => Err(closed(hook, &why)),
+            (Err(Failure::Final(error)), _) => Err(error),
+        }
+    }
+
+    /// The object as the webhook's patch makes it, in the pipeline's version; `None` when nothing changed.
+    async fn patch(
+        &self,
+        hook: &Hook,
+        attributes: &Attributes<'_>,
+        invocation: &Invocation,
+        views: &Views,
+        answer: &review::Answer,
+    ) -> Result<Option<Value>, Failure> {
+        if answer.patch.is_empty() {
+            return Ok(None);
+        }
+        let operations: Vec<Value> = serde_json::from_slice(&answer.patch).map_err(|why| {
+            Failure::Calling(format!("received undecodable patch in webhook response: {why}"))
+        })?;
+        if operations.is_empty() {
+            return Ok(None);
+        }
+        let internal = |why: String| Failure::Final(ApiError::internal(why));
+        if views.object.is_null() {
+            return Err(internal(format!(
+                "admission webhook {} attempted to modify the object, which is not supported for this operation",
+                copepod_api::field::quote(&hook.name)
+            )));
+        }
+        let mut patched = views.object.clone();
+        copepod_schema::patch::json(&mut patched, &answer.patch).map_err(|e| internal(e.to_string()))?;
+        let own = registered(&self.0, attributes, invocation);
+        let Some(target) = own else {
+            return Ok(Some(patched).filter(|new| *new != views.object));
+        };
+        let registry = self.0.registry();
+        let settled = registry.settle(target, &patched).map_err(|e| internal(e.status().message.clone()))?;
+        if settled == views.object {
+            return Ok(None);
+        }
+        let absorbed = registry.absorb(attributes.resource, settled, target).await;
+        absorbed.map(Some).map_err(|e| internal(e.status().message.clone()))
+    }
+}
+
+/// The resource whose schema the object follows; `None` for objects of other kinds (Scale, options of a connection).
+fn registered<'a>(
+    shared: &Shared,
+    attributes: &Attributes<'_>,
+    invocation: &'a Invocation,
+) -> Option<&'a GroupVersionResource> {
+    let (working, _) = shared.registry().kinds(attributes.resource)?;
+    (working == *attributes.kind).then_some(&invocation.resource)
+}
+
+impl Admission for MutatingAdmissionWebhook {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        attributes: &'a Attributes<'a>,
+        object: &'a mut Value,
+    ) -> BoxFuture<'a, ApiResult<()>> {
+        Box::pin(
+            async move { if exempt(attributes) { Ok(()) } else { self.run(attributes, Some(object)).await } },
+        )
+    }
+
+    fn admit_delete<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, ApiResult<()>> {
+        Box::pin(async move { if exempt(attributes) { Ok(()) } else { self.run(attributes, None).await } })
+    }
+}
