@@ -11,6 +11,7 @@
 
 mod bundle;
 mod cargo;
+mod conformance;
 mod images;
 mod node;
 mod oracle;
@@ -40,6 +41,9 @@ enum Task {
     /// Upstream's own components in a node: the second opinion.
     #[command(subcommand)]
     Oracle(oracle::OracleTask),
+    /// Upstream's conformance suite.
+    #[command(subcommand)]
+    Conformance(conformance::Conformance),
     /// The shipped images.
     #[command(subcommand)]
     Image(images::Images),
@@ -56,6 +60,7 @@ fn main() -> anyhow::Result<ExitCode> {
     copepod_testkit::dispatch();
     match Cli::parse().task {
         Task::Node(options) => return node::run(&options),
+        Task::Conformance(task) => return conformance::run(&task),
         Task::Upstream(task) => upstream::run(&task),
         Task::Oracle(task) => oracle::run(&task),
         Task::Image(task) => images::run(&task),

@@ -90,7 +90,8 @@ fn parts(up: &Up, copepod: &Path) -> Parts {
     })
 }
 
-fn wait_for_interrupt() -> anyhow::Result<()> {
+/// Waits for Ctrl-C or SIGTERM.
+pub(crate) fn wait_for_interrupt() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;

@@ -1,4 +1,4 @@
-//! Upstream's own programs, built from the Go modules pinned under `packaging/upstream`.
+//! Upstream's own programs, built from the Go modules pinned under `packaging/upstream` and `testdata/conformance`.
 //!
 //! A tool is one module with a go.mod and go.sum of its own, so that two tools never negotiate versions. The result
 //! goes to `<cache>/upstream/<tool>-<version>-<arch>/bin` and is never rebuilt once it is there: the version is part of
@@ -22,7 +22,7 @@ pub(crate) use tools::{Group, TOOLS, Tool};
 pub(crate) enum Upstream {
     /// Build what is missing; without names, everything that is bundled.
     Build {
-        /// Tools by name (`list` shows them), or the groups `bundled`, `test`, `oracle`, `all`.
+        /// Tools by name (`list` shows them), or the groups `bundled`, `test`, `oracle`, `suite`, `all`.
         tools: Vec<String>,
         /// The architecture to build for, in Go's words.
         #[arg(long)]
@@ -56,6 +56,20 @@ pub(crate) fn binary(name: &str) -> anyhow::Result<PathBuf> {
         .find(|t| t.binaries.iter().any(|b| b.name == name))
         .with_context(|| format!("no upstream tool has a binary {name}"))?;
     Ok(build::bin_dir(tool, workspace::host_arch()?)?.join(name))
+}
+
+/// The version of the tool `name`, as its go.mod pins it.
+pub(crate) fn version(name: &str) -> anyhow::Result<String> {
+    build::version(tool(name)?)
+}
+
+fn tool(name: &str) -> anyhow::Result<&'static Tool> {
+    TOOLS.iter().find(|t| t.name == name).with_context(|| format!("no upstream tool {name}"))
+}
+
+/// The folder of the Go module `module` in Go's module cache, as the tool `name` pins it.
+pub(crate) fn module_dir(name: &str, module: &str) -> anyhow::Result<PathBuf> {
+    build::module_dir(tool(name)?, module)
 }
 
 fn select(names: &[String]) -> anyhow::Result<Vec<&'static Tool>> {

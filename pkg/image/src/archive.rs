@@ -87,7 +87,7 @@ impl Archive {
         &self.path
     }
 
-    #[cfg(any(feature = "containerd", test))]
+    #[cfg(any(feature = "containerd", feature = "registry", test))]
     pub(crate) fn images(&self) -> &[Image] {
         &self.images
     }
@@ -103,6 +103,12 @@ impl Archive {
             return Err(self.malformed(format!("{name} has {size} bytes, expected {}", blob.size)));
         }
         self.section(offset, size)
+    }
+
+    /// Where in the archive's file the blob `digest` is: offset and length.
+    #[cfg(feature = "registry")]
+    pub(crate) fn place(&self, digest: &str) -> Option<(u64, u64)> {
+        self.entries.get(&format!("blobs/{}", digest.replace(':', "/"))).copied()
     }
 
     fn image(&self, named: Named) -> Result<Image, ImageError> {

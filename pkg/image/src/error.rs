@@ -34,6 +34,21 @@ pub enum ImageError {
         #[source]
         source: serde_json::Error,
     },
+    /// No archive of the registry has such an image.
+    #[cfg(feature = "registry")]
+    #[error("no archive has the image {name}")]
+    Unknown {
+        /// Its name.
+        name: String,
+    },
+    /// The registry cannot start.
+    #[cfg(feature = "registry")]
+    #[error("serve images")]
+    Serve {
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
     /// containerd cannot be reached.
     #[cfg(feature = "containerd")]
     #[error("connect to containerd at {}", socket.display())]

@@ -1,12 +1,13 @@
 //! OCI images: building archives, importing them into containerd, and keeping them there.
 //!
-//! [`Recipe`] describes an image of one layer, [`Recipe::build`] writes it as a tar archive that is an OCI layout and a
-//! docker archive at once, so that `ctr images import`, `docker load` and our own importer all read it. The archive is a
-//! function of the recipe and the files named there: no time stamp, owner or order of a directory listing enters it.
+//! [`Recipe`] describes an image, [`Recipe::build`] writes it as a tar archive that is an OCI layout and a docker archive
+//! at once, so that `ctr images import`, `docker load` and our own importer all read it; [`write_archive`] puts several
+//! images with their shared layers into one. The archive is a function of the recipe and the files named there: no time
+//! stamp, owner or order of a directory listing enters it.
 //!
 //! [`Archive`] reads such files back, and with the feature `containerd` [`Importer`] puts their blobs
 //! into containerd's content store, names the images and pins them, so that no garbage collection removes what the node
-//! cannot fetch again. Layers are not compressed: the bundle as a whole is, and an import then costs no unpacking twice.
+//! cannot fetch again. With the feature `registry`, [`Registry`] serves archives to those who would rather pull. Layers are not compressed: the bundle as a whole is, and an import then costs no unpacking twice.
 
 mod archive;
 mod error;
@@ -14,12 +15,18 @@ mod error;
 mod import;
 mod layer;
 mod recipe;
+#[cfg(feature = "registry")]
+mod registry;
+mod write;
 
 pub use archive::{Archive, Blob};
 pub use error::ImageError;
 #[cfg(feature = "containerd")]
 pub use import::Importer;
 pub use recipe::{Entry, Recipe};
+#[cfg(feature = "registry")]
+pub use registry::{Registry, Serving};
+pub use write::{write_archive, write_layer};
 
 /// Media types of what an image consists of.
 pub(crate) mod media {

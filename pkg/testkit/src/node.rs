@@ -6,17 +6,18 @@ mod service;
 
 use std::ffi::OsStr;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
 use copepod_config::Layout;
+use copepod_sys::namespace;
 
 use crate::TestkitError;
 use crate::forward::Forward;
 use crate::spec::{EnterSpec, NodeSpec, Reply, Request, ServiceSpec};
-use crate::stage::{LEAF, Stage};
+use crate::stage::{LAN_NAMESPACE, LEAF, Stage};
 
 pub use builder::Builder;
 pub use service::Service;
@@ -229,6 +230,28 @@ impl Node {
         let address = forward.local();
         self.forwards.push(forward);
         Ok(address)
+    }
+
+    /// A listening socket of the node's network or of its neighbour's, for the caller to serve on. The address need not
+    /// exist on the caller's side.
+    ///
+    /// # Errors
+    /// The address is taken, or the node is gone.
+    pub fn listen(&self, side: Side, address: SocketAddr) -> Result<TcpListener, TestkitError> {
+        let path = match side {
+            Side::Node => self.net_namespace(),
+            Side::Lan => self.host_path(LAN_NAMESPACE),
+        };
+        let namespace = namespace::open(&path)?;
+        // A socket belongs to the namespace of the thread that makes it.
+        namespace::run_in_net(namespace, move || TcpListener::bind(address))?.map_err(TestkitError::Control)
+    }
+
+    /// Whether the process `pid`, as the host counts, is one of this node's: init, a service or in a container.
+    #[must_use]
+    pub fn owns(&self, pid: i32) -> bool {
+        let group = format!("/copepod-{}/", self.spec.id);
+        std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&group))
     }
 
     fn net_namespace(&self) -> PathBuf {

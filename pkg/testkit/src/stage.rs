@@ -9,6 +9,7 @@ mod mounts;
 mod services;
 
 pub(crate) use init::LEAF;
+pub(crate) use mounts::LAN_NAMESPACE;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -35,8 +35,9 @@ pub(super) fn bin_dir(tool: &Tool, arch: &str) -> anyhow::Result<PathBuf> {
     Ok(workspace::cache()?.join("upstream").join(name).join("bin"))
 }
 
-fn source_dir(tool: &Tool) -> PathBuf {
-    workspace::root().join("packaging/upstream").join(tool.name)
+/// The folder of the module of `tool`.
+pub(super) fn source_dir(tool: &Tool) -> PathBuf {
+    workspace::root().join(tool.home).join(tool.name)
 }
 
 /// Builds what is missing of `tools`, then rewrites READY.
@@ -78,7 +79,9 @@ fn go_build(tool: &Tool, binary: &Binary, arch: &str, version: &str, to: &Path) 
     build
         .args(["-n", NICE])
         .arg(go::find()?)
-        .args(["build", "-trimpath", "-tags", tool.tags, "-ldflags"])
+        // Vetting upstream's tests is upstream's business, and takes as long as compiling them.
+        .args(if binary.is_test { &["test", "-c", "-vet=off"][..] } else { &["build"] })
+        .args(["-trimpath", "-tags", tool.tags, "-ldflags"])
         .arg(format!("-s -w {}", tool.ldflags.replace("{v}", version)))
         .arg("-o")
         .arg(to)
@@ -91,6 +94,20 @@ fn go_build(tool: &Tool, binary: &Binary, arch: &str, version: &str, to: &Path) 
         .env("GOARCH", arch)
         .env("CGO_ENABLED", if tool.cgo { "1" } else { "0" });
     Ok(build)
+}
+
+/// The folder of `module` in Go's module cache, fetched if it is not there.
+pub(super) fn module_dir(tool: &Tool, module: &str) -> anyhow::Result<PathBuf> {
+    let output = command(go::find()?)
+        .args(["list", "-m", "-f", "{{.Dir}}", module])
+        .current_dir(source_dir(tool))
+        .env("GOFLAGS", "-mod=readonly")
+        .env("GOWORK", "off")
+        .output()
+        .context("go list")?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    ensure!(output.status.success() && !said.is_empty(), "go list -m {module} failed: {}", output.status);
+    Ok(PathBuf::from(said))
 }
 
 /// Asks the program for its version.

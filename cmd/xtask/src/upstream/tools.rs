@@ -9,6 +9,8 @@ pub(crate) enum Group {
     Test,
     /// Upstream's own components, the second opinion; never shipped.
     Oracle,
+    /// Upstream's end-to-end suite and the programs of its test images; never shipped.
+    Suite,
 }
 
 impl Group {
@@ -18,15 +20,18 @@ impl Group {
             Self::Bundled => "bundled",
             Self::Test => "test",
             Self::Oracle => "oracle",
+            Self::Suite => "suite",
         }
     }
 }
 
-/// One Go module under `packaging/upstream` and the programs built from it.
+/// One Go module of this tree and the programs built from it.
 #[derive(Debug)]
 pub(crate) struct Tool {
     /// The folder's name, and the tool's name on the command line.
     pub(crate) name: &'static str,
+    /// The folder that the module's folder is in.
+    pub(crate) home: &'static str,
     /// When it is built.
     pub(crate) group: Group,
     /// The module whose version in go.mod is the tool's version.
@@ -50,11 +55,22 @@ pub(crate) struct Binary {
     pub(crate) package: &'static str,
     /// The arguments that make it print its version; empty where it has none to print.
     pub(crate) version: &'static [&'static str],
+    /// Whether the program is a package's tests, compiled.
+    pub(crate) is_test: bool,
 }
 
 const fn bin(name: &'static str, package: &'static str, version: &'static [&'static str]) -> Binary {
-    Binary { name, package, version }
+    Binary { name, package, version, is_test: false }
 }
+
+const fn test(name: &'static str, package: &'static str, version: &'static [&'static str]) -> Binary {
+    Binary { name, package, version, is_test: true }
+}
+
+/// Where the modules of shipped programs and of their likes are.
+const UPSTREAM: &str = "packaging/upstream";
+/// Where the modules of upstream's test suites are.
+const CONFORMANCE: &str = "testdata/conformance";
 
 /// Both places Kubernetes' programs take their version from. Without major and minor some answers say `v0.0`.
 const KUBERNETES: &str = "-X k8s.io/component-base/version.gitVersion={v} -X k8s.io/component-base/version.gitMajor=1 \
@@ -66,6 +82,7 @@ const KUBERNETES: &str = "-X k8s.io/component-base/version.gitVersion={v} -X k8s
 pub(crate) const TOOLS: &[Tool] = &[
     Tool {
         name: "etcd",
+        home: UPSTREAM,
         group: Group::Bundled,
         module: "go.etcd.io/etcd/server/v3",
         cgo: false,
@@ -79,6 +96,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "kubectl",
+        home: UPSTREAM,
         group: Group::Bundled,
         module: "k8s.io/kubernetes",
         cgo: false,
@@ -88,6 +106,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "containerd",
+        home: UPSTREAM,
         group: Group::Bundled,
         module: "github.com/containerd/containerd/v2",
         cgo: false,
@@ -106,6 +125,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "runc",
+        home: UPSTREAM,
         group: Group::Bundled,
         module: "github.com/opencontainers/runc",
         // Its first stage is C (it joins namespaces before Go's threads exist), and libseccomp compiles the filters.
@@ -116,6 +136,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "crictl",
+        home: UPSTREAM,
         group: Group::Bundled,
         module: "sigs.k8s.io/cri-tools",
         cgo: false,
@@ -125,6 +146,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "oracle",
+        home: UPSTREAM,
         group: Group::Oracle,
         module: "k8s.io/kubernetes",
         cgo: false,
@@ -140,6 +162,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "cnitool",
+        home: UPSTREAM,
         group: Group::Test,
         module: "github.com/containernetworking/cni",
         cgo: false,
@@ -149,6 +172,7 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "cni-plugins",
+        home: UPSTREAM,
         group: Group::Test,
         module: "github.com/containernetworking/plugins",
         cgo: false,
@@ -163,11 +187,27 @@ pub(crate) const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "coredns",
+        home: UPSTREAM,
         group: Group::Test,
         module: "github.com/coredns/coredns",
         cgo: false,
         tags: "",
         ldflags: "",
         binaries: &[bin("coredns", "github.com/coredns/coredns", &["-version"])],
+    },
+    Tool {
+        name: "suite",
+        home: CONFORMANCE,
+        group: Group::Suite,
+        module: "k8s.io/kubernetes",
+        cgo: false,
+        tags: "",
+        ldflags: KUBERNETES,
+        binaries: &[
+            test("e2e.test", "k8s.io/kubernetes/test/e2e", &["--version"]),
+            bin("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo", &[]),
+            bin("agnhost", "k8s.io/kubernetes/test/images/agnhost", &[]),
+            bin("sample-apiserver", "k8s.io/sample-apiserver", &[]),
+        ],
     },
 ];

@@ -13,7 +13,7 @@ use crate::TestkitError;
 use crate::spec::NodeSpec;
 
 /// Where the outside client's network namespace can be joined, inside the node.
-pub(super) const LAN_NAMESPACE: &str = "/run/netns/lan";
+pub(crate) const LAN_NAMESPACE: &str = "/run/netns/lan";
 
 /// Directories whose content the node starts with, and may change for itself.
 const OVERLAID: &[&str] = &["/etc", "/opt", "/usr/local"];
