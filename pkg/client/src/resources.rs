@@ -38,6 +38,10 @@ resources! {
     JOBS = namespaced("batch", "v1", "jobs", "Job");
     CERTIFICATE_SIGNING_REQUESTS =
         cluster("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest");
+    CLUSTER_TRUST_BUNDLES =
+        cluster("certificates.k8s.io", "v1", "clustertrustbundles", "ClusterTrustBundle");
+    POD_CERTIFICATE_REQUESTS =
+        namespaced("certificates.k8s.io", "v1", "podcertificaterequests", "PodCertificateRequest");
     LEASES = namespaced("coordination.k8s.io", "v1", "leases", "Lease");
     ENDPOINT_SLICES = namespaced("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice");
     EVENTS_V1 = namespaced("events.k8s.io", "v1", "events", "Event");

@@ -6,7 +6,8 @@ use copepod_api::Quantity;
 use k8s_openapi::api::core::v1::{Pod, Toleration};
 use parking_lot::RwLock;
 
-use crate::pod::resources::pod_request;
+use crate::node::status::Pressure;
+use crate::pod::resources::{Qos, pod_request};
 use crate::pod::{PodExt, is_sidecar};
 use crate::status::phase::is_terminal;
 use crate::types::PodRef;
@@ -42,6 +43,7 @@ const SAFE_SYSCTLS: &[&str] = &[
 #[derive(Debug, Default)]
 pub struct Admission {
     facts: RwLock<NodeFacts>,
+    pressure: RwLock<Pressure>,
     allowed_sysctls: Vec<String>,
 }
 
@@ -66,6 +68,27 @@ impl Admission {
         Some(("SysctlForbidden", format!("forbidden sysctl: {bad:?} not allowlisted")))
     }
 
+    /// Takes over what the node is short of.
+    pub fn set_pressure(&self, pressure: Pressure) {
+        *self.pressure.write() = pressure;
+    }
+
+    /// A node under pressure takes no more pods, but for critical ones and, when only memory is short, those that
+    /// request some or tolerate it.
+    fn refuse_pressure(&self, pod: &Pod) -> Option<(&'static str, String)> {
+        let pressure = *self.pressure.read();
+        let names = pressure.names().filter(|_| !pod.is_critical())?;
+        if pressure == (Pressure { memory: true, ..Pressure::default() }) {
+            let taint = ("node.kubernetes.io/memory-pressure", "", "NoSchedule");
+            let taint = (taint.0.to_owned(), taint.1.to_owned(), taint.2.to_owned());
+            let tolerations = pod.spec().tolerations.as_deref().unwrap_or_default();
+            if Qos::of(pod) != Qos::BestEffort || tolerations.iter().any(|t| tolerates(t, &taint)) {
+                return None;
+            }
+        }
+        Some(("Evicted", format!("The node had condition: {names}. ")))
+    }
+
     /// Takes over what the node is now.
     pub fn set_facts(&self, facts: NodeFacts) {
         *self.facts.write() = facts;
@@ -74,7 +97,7 @@ impl Admission {
     /// Why `pod` is refused beside `others`: reason and message of its Failed status.
     #[must_use]
     pub fn refuse(&self, pod: &Pod, others: &[PodRef]) -> Option<(&'static str, String)> {
-        if let Some(refusal) = self.refuse_sysctls(pod) {
+        if let Some(refusal) = self.refuse_pressure(pod).or_else(|| self.refuse_sysctls(pod)) {
             return Some(refusal);
         }
         let facts = self.facts.read();
@@ -219,10 +242,7 @@ fn tolerates(toleration: &Toleration, (key, value, effect): &(String, String, St
 fn refuse_os(pod: &Pod) -> Option<(&'static str, String)> {
     let os = pod.spec().os.as_ref()?;
     (os.name != "linux").then(|| {
-        (
-            "PodOSNotSupported",
-            format!("Failed to admit pod as the OS field doesn't match node OS: {}", os.name),
-        )
+        ("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS".to_owned())
     })
 }
 

@@ -91,6 +91,16 @@ pub struct Config {
     pub system_reserved: BTreeMap<String, String>,
     /// Hard eviction thresholds (signal → quantity or percentage).
     pub eviction_hard: BTreeMap<String, String>,
+    /// Soft eviction thresholds; each needs a grace period.
+    pub eviction_soft: BTreeMap<String, String>,
+    /// How long a soft threshold has to be met.
+    pub eviction_soft_grace_period: BTreeMap<String, Duration>,
+    /// How much more than a threshold has to be reclaimed (signal → quantity or percentage).
+    pub eviction_minimum_reclaim: BTreeMap<String, String>,
+    /// Longest grace period of pods that a soft threshold evicts, seconds.
+    pub eviction_max_pod_grace: i64,
+    /// How long a pressure condition holds after it was last seen.
+    pub eviction_pressure_transition: Duration,
     /// Image disk usage (percent) at which collection starts.
     pub image_gc_high_percent: u8,
     /// Image disk usage (percent) at which collection stops.
@@ -143,6 +153,11 @@ impl Default for Config {
             kube_reserved: BTreeMap::new(),
             system_reserved: BTreeMap::new(),
             eviction_hard: default_eviction(),
+            eviction_soft: BTreeMap::new(),
+            eviction_soft_grace_period: BTreeMap::new(),
+            eviction_minimum_reclaim: BTreeMap::new(),
+            eviction_max_pod_grace: 0,
+            eviction_pressure_transition: Duration::from_secs(300),
             image_gc_high_percent: 85,
             image_gc_low_percent: 80,
             image_min_gc_age: Duration::from_secs(120),
@@ -181,6 +196,11 @@ impl Config {
         }
         if self.image_gc_low_percent >= self.image_gc_high_percent {
             problems.push("imageGCLowThresholdPercent must be below imageGCHighThresholdPercent".to_owned());
+        }
+        for signal in self.eviction_soft.keys() {
+            if !self.eviction_soft_grace_period.contains_key(signal) {
+                problems.push(format!("evictionSoft {signal} needs an evictionSoftGracePeriod"));
+            }
         }
         if self.max_parallel_image_pulls == 0 {
             problems.push("maxParallelImagePulls must be at least 1".to_owned());

@@ -1,13 +1,15 @@
 //! The environment of containers, in upstream's order: `envFrom`, `env` with `$(VAR)` expanded, then what the
 //! namespace's Services add.
 
+mod env_file;
 mod service_links;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use copepod_client::{Client, Informer, InformerConfig, resources};
 use copepod_volume::{NodeFacts, ObjectSource, VolumeError, downward};
-use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVarSource, Pod};
+use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVarSource, FileKeySelector, Pod};
 use tokio_util::sync::CancellationToken;
 
 pub use self::service_links::ServiceView;
@@ -19,6 +21,8 @@ pub struct Environment {
     objects: Arc<dyn ObjectSource>,
     services: Option<Informer<ServiceView>>,
     node: NodeFacts,
+    /// The directory of pods' directories.
+    pods: PathBuf,
 }
 
 impl std::fmt::Debug for Environment {
@@ -35,7 +39,7 @@ impl Environment {
     pub fn new(
         objects: Arc<dyn ObjectSource>,
         client: Option<&Client>,
-        node: NodeFacts,
+        (node, pods): (NodeFacts, PathBuf),
         shutdown: &CancellationToken,
     ) -> Self {
         let services = client.map(|client| {
@@ -43,7 +47,7 @@ impl Environment {
             informer.start(client, shutdown);
             informer
         });
-        Self { objects, services, node }
+        Self { objects, services, node, pods }
     }
 
     async fn variables(
@@ -140,9 +144,35 @@ impl Environment {
             let missing = format!("couldn't find key {} in Secret {namespace}/{}", wanted.key, wanted.name);
             return required(value, absent || wanted.optional == Some(true), missing);
         }
+        if let Some(wanted) = &from.file_key_ref {
+            return self.value_in_file(pod, wanted);
+        }
         Err(SetupError::Config(
             "environment variables from this source are not supported by this node".to_owned(),
         ))
+    }
+
+    /// The value in a file of one of the pod's own volumes.
+    fn value_in_file(&self, pod: &Pod, wanted: &FileKeySelector) -> Result<Option<String>, SetupError> {
+        let config = |text: String| SetupError::Config(text);
+        let volumes = pod.spec.iter().flat_map(|s| s.volumes.iter().flatten());
+        let known = volumes.into_iter().any(|v| v.name == wanted.volume_name && v.empty_dir.is_some());
+        if !known {
+            let name = &wanted.volume_name;
+            return Err(config(format!("cannot find the volume {name:?} referenced by FileKeyRef")));
+        }
+        let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+        let root = self.pods.join(uid).join("volumes/kubernetes.io~empty-dir").join(&wanted.volume_name);
+        let parsed = env_file::read(&root, &wanted.path)
+            .map_err(|e| e.to_string())
+            .and_then(|text| env_file::value(&text, &wanted.key));
+        let value = parsed.map_err(|why| {
+            tracing::warn!(uid, why, "environment file");
+            config("couldn't parse env file".to_owned())
+        })?;
+        let path = root.join(&wanted.path);
+        let missing = format!("environment variable key {:?} not found in file {path:?}", wanted.key);
+        required(value, wanted.optional == Some(true), missing)
     }
 
     fn service_links(&self, pod: &Pod) -> Result<Variables, SetupError> {

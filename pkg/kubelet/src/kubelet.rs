@@ -2,6 +2,7 @@
 
 mod housekeeping;
 mod image_gc;
+mod pressure;
 mod view;
 
 use std::collections::HashMap;
@@ -9,16 +10,18 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use copepod_cri::{ImageService, RuntimeService};
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use parking_lot::{Mutex, RwLock};
 
 use crate::admission::Admission;
+use crate::allocation::{Allocations, Notice};
 use crate::config::Config;
 use crate::mirror::Mirrors;
+use crate::node::status::Pressure;
 use crate::pod::PodExt;
 use crate::ports::{BoxFuture, EventKind, EventSink, PodVolumes};
 use crate::prober::Prober;
-use crate::runtime::{PodRuntime, StartFailure, cgroup, view as runtime_view};
+use crate::runtime::{PodRuntime, StartFailure, cgroup, plan, view as runtime_view};
 use crate::runtime_state::RuntimeState;
 use crate::status::manager::StatusManager;
 use crate::status::{StatusInput, failed_status, finished_status, phase, render_status};
@@ -43,6 +46,8 @@ pub struct Kubelet {
     pub(crate) node: Arc<RuntimeState>,
     pub(crate) mirrors: Option<Arc<Mirrors>>,
     pub(crate) admission: Admission,
+    allocations: Allocations,
+    pressure: RwLock<Pressure>,
     pub(crate) workers: OnceLock<Arc<PodWorkers>>,
     failures: Mutex<HashMap<PodUid, HashMap<String, StartFailure>>>,
     cache: RwLock<HashMap<PodUid, Arc<RuntimePod>>>,
@@ -100,6 +105,8 @@ impl Kubelet {
             node: parts.node,
             mirrors: parts.mirrors,
             admission: parts.admission,
+            allocations: Allocations::default(),
+            pressure: RwLock::default(),
             workers: OnceLock::new(),
             failures: Mutex::default(),
             cache: RwLock::default(),
@@ -109,7 +116,8 @@ impl Kubelet {
     /// Asks the runtime about a pod and remembers the answer.
     async fn fetch(&self, uid: &str) -> Option<Arc<RuntimePod>> {
         match runtime_view::fetch_pod(self.runtime.as_ref(), uid).await {
-            Ok(state) => {
+            Ok(mut state) => {
+                self.pods.complete(&mut state);
                 let state = Arc::new(state);
                 self.cache.write().insert(uid.to_owned(), state.clone());
                 Some(state)
@@ -130,6 +138,7 @@ impl Kubelet {
             state,
             failures: &failures,
             probes: &self.prober.results(),
+            resize: &self.allocations.conditions(pod.uid()),
             terminal,
             host_ips: &self.node.host_ips(),
             runtime_name: &self.node.runtime_name(),
@@ -139,18 +148,17 @@ impl Kubelet {
 
     async fn sync_pod(&self, pod: PodRef) -> (bool, Duration) {
         let Some(state) = self.fetch(pod.uid()).await else { return (false, RETRY) };
-        if let Some(refusal) = self.refusal(&pod, &state) {
-            let status = failed_status(
-                &pod,
-                self.statuses.get(pod.uid()).as_ref(),
-                refusal.0,
-                &refusal.1,
-                copepod_sys::clock::now(),
-            );
-            self.events.pod_event(&pod, None, EventKind::Warning, refusal.0, &refusal.1);
-            self.statuses.set(&pod, status);
+        if let Some((reason, text)) = self.past_deadline(&pod) {
+            self.fail(&pod, reason, &text, &text);
             return (true, RETRY);
         }
+        if let Some((reason, text)) = self.refusal(&pod, &state) {
+            self.fail(&pod, reason, &text, &format!("Pod was rejected: {text}"));
+            // It never began.
+            self.statuses.set_stopped(pod.uid());
+            return (true, RETRY);
+        }
+        let pod = self.allocate(&pod, &state);
         self.prober.sync(&pod, &state, false);
         let status = self.render(&pod, &state, false);
         let over = phase::is_terminal(status.phase.as_deref().unwrap_or_default());
@@ -170,12 +178,19 @@ impl Kubelet {
         if let Some(error) = &outcome.error {
             tracing::warn!(pod = pod.full_name(), error, "pod sync");
         }
+        match &outcome.resize_error {
+            Some(why) => {
+                let notice = self.allocations.fail(&pod, why, copepod_sys::clock::now());
+                self.tell(&pod, notice);
+            }
+            None => self.narrow_cgroup(&pod),
+        }
         let changed_failures = {
             let mut failures = self.failures.lock();
             let before = failures.insert(pod.uid().to_owned(), outcome.failures.clone()).unwrap_or_default();
             before != outcome.failures
         };
-        if outcome.changed || changed_failures {
+        if outcome.changed || changed_failures || outcome.resize_error.is_some() {
             self.report(&pod).await;
         }
         let again = outcome.retry.unwrap_or(self.config.sync_frequency).min(self.config.sync_frequency);
@@ -186,6 +201,7 @@ impl Kubelet {
     async fn report(&self, pod: &PodRef) {
         let Some(state) = self.fetch(pod.uid()).await else { return };
         self.prober.sync(pod, &state, false);
+        self.note_resize(pod, &state);
         let status = self.render(pod, &state, false);
         self.statuses.set(pod, status);
         if let Err(error) = self.pods.collect_dead(pod, &state).await {
@@ -196,11 +212,53 @@ impl Kubelet {
     /// Why this node refuses the pod; only asked before its first container.
     fn refusal(&self, pod: &PodRef, state: &RuntimePod) -> Option<(&'static str, String)> {
         if pod.is_static() || !state.containers.is_empty() {
-            return self.past_deadline(pod);
+            return None;
         }
-        let others: Vec<PodRef> =
-            self.workers.get().into_iter().flat_map(|w| w.views()).map(|v| v.pod).collect();
-        self.admission.refuse(pod, &others).or_else(|| self.past_deadline(pod))
+        self.admission.refuse(pod, &self.others())
+    }
+
+    /// The pods of this node with what they were granted.
+    fn others(&self) -> Vec<PodRef> {
+        let views = self.workers.get().into_iter().flat_map(|w| w.views());
+        views.map(|v| self.allocations.granted(&v.pod)).collect()
+    }
+
+    /// Ends a pod with a reason; the event and the status may say it differently.
+    fn fail(&self, pod: &PodRef, reason: &str, event: &str, message: &str) {
+        let previous = self.statuses.get(pod.uid());
+        let status = failed_status(pod, previous.as_ref(), reason, message, copepod_sys::clock::now());
+        self.events.pod_event(pod, None, EventKind::Warning, reason, event);
+        self.statuses.set(pod, status);
+    }
+
+    /// The pod with the resources it was granted, after its wish was considered.
+    fn allocate(&self, pod: &PodRef, state: &RuntimePod) -> PodRef {
+        let others = || self.others();
+        let refuse = |wish: &Pod| self.admission.refuse(wish, &others());
+        let (granted, notices) = self.allocations.decide(pod, copepod_sys::clock::now(), refuse);
+        self.tell(&granted, notices);
+        self.note_resize(&granted, state);
+        granted
+    }
+
+    /// Notes whether the runtime has carried out what was granted.
+    fn note_resize(&self, pod: &PodRef, state: &RuntimePod) {
+        let under_way = plan::resize_under_way(pod, state);
+        let notice = self.allocations.carry_out(pod, under_way, copepod_sys::clock::now());
+        self.tell(pod, notice);
+    }
+
+    fn tell(&self, pod: &PodRef, notices: impl IntoIterator<Item = Notice>) {
+        for (kind, reason, text) in notices {
+            self.events.pod_event(pod, None, kind, reason, &text);
+        }
+    }
+
+    /// Takes back what the pod's cgroup was left with for containers that had yet to shrink.
+    fn narrow_cgroup(&self, pod: &PodRef) {
+        if let Err(error) = cgroup::ensure_pod(&self.config, pod, false) {
+            tracing::debug!(pod = pod.full_name(), %error, "pod cgroup keeps its limits");
+        }
     }
 
     /// activeDeadlineSeconds, counted from the pod's start on this node.
@@ -228,7 +286,7 @@ impl Kubelet {
         {
             return Err(("NetworkNotReady", format!("network is not ready: {why}")));
         }
-        if let Err(error) = cgroup::ensure_pod(&self.config, pod) {
+        if let Err(error) = cgroup::ensure_pod(&self.config, pod, true) {
             tracing::warn!(pod = pod.full_name(), %error, "pod cgroup cannot be set up; limits of its containers still hold");
         }
         let dir = self.config.pod_dir(pod.uid());
@@ -238,6 +296,7 @@ impl Kubelet {
     }
 
     async fn terminate_pod(&self, pod: PodRef, grace: Option<i64>) -> bool {
+        let pod = self.allocations.granted(&pod);
         let Some(state) = self.fetch(pod.uid()).await else { return false };
         self.prober.sync(&pod, &state, true);
         if state.is_running() {
@@ -257,6 +316,14 @@ impl Kubelet {
         self.failures.lock().remove(pod.uid());
         let status = finished_status(&pod, self.render(&pod, &state, true));
         self.statuses.set(&pod, status);
+        self.statuses.set_stopped(pod.uid());
+        self.allocations.forget(pod.uid());
+        if let Some(workers) = self.workers.get() {
+            // There is more room now.
+            for uid in self.allocations.waiting() {
+                workers.wake(&uid);
+            }
+        }
         true
     }
 
@@ -288,7 +355,7 @@ impl Kubelet {
             tracing::warn!(dir = %dir.display(), %error, "pod directory");
         }
         self.pods.remove_pod_logs(&pod, &state);
-        self.pods.forget(&uid);
+        self.pods.forget(&state);
         self.cache.write().remove(&uid);
         self.statuses.set_freed(&pod);
         if removed && let Some(mirrors) = &self.mirrors {

@@ -16,10 +16,12 @@
 //! - Containers without our labels are never touched.
 
 pub mod admission;
+pub mod allocation;
 pub mod config;
 pub mod environment;
 mod error;
 mod events;
+pub mod eviction;
 pub mod healthz;
 mod kubelet;
 mod mirror;

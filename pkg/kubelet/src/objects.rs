@@ -4,23 +4,34 @@
 //! manager does the same), so that a change reaches its volume at once and the Node authorizer's rule, which allows
 //! exactly those names, is enough. Nothing else of its kind is held in memory.
 
+mod credential;
 mod token;
+mod trust;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use copepod_client::{Client, Informer, InformerConfig, OptionalExt, ResourceRef, resources};
-use copepod_volume::{BoxFuture, ObjectSource, TokenRequest, VolumeError};
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret};
+use copepod_volume::{BoxFuture, Credential, ObjectSource, TokenRequest, VolumeError};
+use k8s_openapi::api::core::v1::{
+    ClusterTrustBundleProjection, ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodCertificateProjection, Secret,
+};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
+use self::credential::Credentials;
 use self::token::TokenCache;
+use self::trust::TrustBundles;
+use crate::ports::EventSink;
 
 /// How long a container start waits for the first answer about an object.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
+/// Called with a pod's UID when something it is made from has changed.
+pub(crate) type Wake = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Which kind of object is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,7 +63,9 @@ pub struct ApiObjects {
     client: Client,
     entries: Mutex<HashMap<Reference, Entry>>,
     tokens: TokenCache,
-    wake: Arc<dyn Fn(&str) + Send + Sync>,
+    trust: Arc<TrustBundles>,
+    credentials: Credentials,
+    wake: Wake,
 }
 
 impl std::fmt::Debug for ApiObjects {
@@ -63,12 +76,21 @@ impl std::fmt::Debug for ApiObjects {
 
 impl ApiObjects {
     /// Objects read with `client`; `wake` is called with a pod's UID when something it refers to has changed.
-    pub fn new(client: Client, wake: impl Fn(&str) + Send + Sync + 'static) -> Arc<Self> {
+    /// `node` is the name of our Node object.
+    pub fn new(
+        client: Client,
+        node: &str,
+        events: Arc<dyn EventSink>,
+        wake: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let wake: Wake = Arc::new(wake);
         Arc::new(Self {
             tokens: TokenCache::new(client.clone()),
+            trust: Arc::new(TrustBundles::new(client.clone(), wake.clone())),
+            credentials: Credentials::new(client.clone(), node, events, wake.clone()),
             client,
             entries: Mutex::default(),
-            wake: Arc::new(wake),
+            wake,
         })
     }
 
@@ -95,6 +117,8 @@ impl ApiObjects {
     pub fn forget(self: &Arc<Self>, uid: &str) {
         self.track(uid, &BTreeSet::new());
         self.tokens.forget(uid);
+        self.trust.forget(uid);
+        self.credentials.forget(uid);
     }
 
     fn follow(self: &Arc<Self>, reference: &Reference) -> Entry {
@@ -224,6 +248,23 @@ impl ObjectSource for ApiObjects {
 
     fn claim<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<String, VolumeError>> {
         Box::pin(self.claim_path(namespace, name))
+    }
+
+    fn trust_anchors<'a>(
+        &'a self,
+        pod: &'a Pod,
+        wanted: &'a ClusterTrustBundleProjection,
+    ) -> BoxFuture<'a, Result<String, VolumeError>> {
+        Box::pin(self.trust.anchors(pod.metadata.uid.as_deref().unwrap_or_default(), wanted))
+    }
+
+    fn credential<'a>(
+        &'a self,
+        pod: &'a Pod,
+        place: (&'a str, usize),
+        wanted: &'a PodCertificateProjection,
+    ) -> BoxFuture<'a, Result<Credential, VolumeError>> {
+        Box::pin(self.credentials.get(pod, place, wanted))
     }
 }
 

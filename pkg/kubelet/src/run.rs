@@ -124,7 +124,8 @@ fn build(
         }
     };
     let facts = node_facts(config, machine, &host_ips);
-    let api_objects = client.map(|c| ApiObjects::new(c.clone(), wake(slot)));
+    let api_objects =
+        client.map(|c| ApiObjects::new(c.clone(), &config.node_name, events.clone(), wake(slot)));
     let objects: Arc<dyn ObjectSource> = match &api_objects {
         Some(objects) => objects.clone(),
         None => Arc::new(NoObjects),
@@ -135,16 +136,18 @@ fn build(
     };
     let volume_config = VolumeConfig { root: config.root_dir.clone(), node: facts.clone() };
     let volumes = Arc::new(KubeletVolumes::new(Volumes::new(volume_config, objects.clone()), api_objects));
-    let environment = Arc::new(Environment::new(objects, client, facts, shutdown));
+    let environment =
+        Arc::new(Environment::new(objects, client, (facts, config.root_dir.join("pods")), shutdown));
     let images = ImageManager::new(cri.clone(), secrets, events.clone(), config.max_parallel_image_pulls);
+    let node = Arc::new(RuntimeState::new(host_ips.clone()));
     let ports = RuntimePorts {
         runtime: cri.clone(),
         volumes: volumes.clone(),
         environment,
         events: events.clone(),
         classes: RuntimeClasses::new(client.cloned()),
+        state: node.clone(),
     };
-    let node = Arc::new(RuntimeState::new(host_ips.clone()));
     Ok(Kubelet::new(KubeletParts {
         pods: PodRuntime::new(config.clone(), ports, images, machine.memory, host_ips),
         config: config.clone(),
@@ -266,6 +269,7 @@ async fn sync_loop(
             keeping_house = true;
             copepod_supervisor::spawn("housekeeping", kubelet.clone().keep_house(shutdown.clone()));
             copepod_supervisor::spawn("image collection", kubelet.clone().collect_images(shutdown.clone()));
+            copepod_supervisor::spawn("node pressure", kubelet.clone().watch_pressure(shutdown.clone()));
         }
     }
 }

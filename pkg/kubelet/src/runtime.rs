@@ -18,6 +18,7 @@ mod manager;
 pub mod plan;
 pub mod sandbox;
 pub mod security;
+pub mod userns;
 pub mod view;
 
 pub use manager::{PodRuntime, RuntimePorts, StartFailure, SyncOutcome, field_path, pod_text};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use copepod_cri::RuntimeService;
+use copepod_cri::{RuntimeService, v1 as cri};
 use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -23,6 +23,8 @@ struct Inner {
     runtime_problem: Option<String>,
     network_problem: Option<String>,
     host_ips: Vec<IpAddr>,
+    handlers: Vec<cri::RuntimeHandler>,
+    supplemental_groups_policy: bool,
     last_answer: Option<Instant>,
 }
 
@@ -78,6 +80,25 @@ impl RuntimeState {
         self.inner.read().host_ips.clone()
     }
 
+    /// What a runtime handler can; nothing when it is unknown.
+    #[must_use]
+    pub fn handler(&self, name: &str) -> cri::RuntimeHandlerFeatures {
+        let inner = self.inner.read();
+        inner.handlers.iter().find(|h| h.name == name).and_then(|h| h.features).unwrap_or_default()
+    }
+
+    /// All handlers of the runtime.
+    #[must_use]
+    pub fn handlers(&self) -> Vec<cri::RuntimeHandler> {
+        self.inner.read().handlers.clone()
+    }
+
+    /// Whether the runtime knows `supplementalGroupsPolicy`.
+    #[must_use]
+    pub fn supplemental_groups_policy(&self) -> bool {
+        self.inner.read().supplemental_groups_policy
+    }
+
     /// Fails when the runtime has not answered for long.
     ///
     /// # Errors
@@ -96,6 +117,11 @@ impl RuntimeState {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
+    }
+
+    /// Something that the node's status shows has changed.
+    pub fn notify(&self) {
+        self.changed.send_replace(());
     }
 
     /// Asks until shutdown.
@@ -122,6 +148,10 @@ impl RuntimeState {
         match answer {
             Ok(answer) => {
                 inner.last_answer = Some(Instant::now());
+                inner.supplemental_groups_policy =
+                    answer.features.as_ref().is_some_and(|f| f.supplemental_groups_policy);
+                inner.handlers = answer.runtime_handlers;
+                inner.handlers.sort_by(|a, b| a.name.cmp(&b.name));
                 let conditions = answer.status.map(|s| s.conditions).unwrap_or_default();
                 let problem = |kind: &str, label: &str| match conditions.iter().find(|c| c.r#type == kind) {
                     Some(c) if c.status => None,

@@ -31,6 +31,8 @@ pub struct StatusInput<'a> {
     pub failures: &'a HashMap<String, StartFailure>,
     /// Probe results.
     pub probes: &'a ProbeResults,
+    /// What is to be said about a resize.
+    pub resize: &'a [PodCondition],
     /// Whether nothing will be started any more.
     pub terminal: bool,
     /// The node's addresses; empty when not known.
@@ -53,6 +55,9 @@ pub fn render_status(input: StatusInput<'_>) -> PodStatus {
         qos_class: Some(Qos::of(pod).as_str().to_owned()),
         start_time: old.start_time.clone().or(Some(Time(input.now))),
         observed_generation: pod.metadata.generation.filter(|g| *g > 0),
+        // The pod comes with the resources it was granted.
+        allocated_resources: pod.spec().resources.as_ref().and_then(|r| r.requests.clone()),
+        resources: pod.spec().resources.clone(),
         ..PodStatus::default()
     };
     containers::render_containers(&input, &old, &mut status);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use copepod_cri::v1 as cri;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ResourceRequirements;
 pub use k8s_openapi::api::core::v1::{Container, Pod};
 
 /// A pod as the kubelet passes it around.
@@ -54,6 +55,8 @@ pub struct RuntimeContainer {
     pub log_path: String,
     /// Limits as the runtime applied them.
     pub resources: Option<cri::LinuxContainerResources>,
+    /// What this process gave it last; nothing is known of containers that another process started.
+    pub given: Option<ResourceRequirements>,
     /// The user the first process runs as.
     pub user: Option<cri::LinuxContainerUser>,
     /// The signal that stops it, when the runtime says.

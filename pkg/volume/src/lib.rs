@@ -21,4 +21,4 @@ mod subpath;
 
 pub use error::VolumeError;
 pub use mounter::{ContainerMount, VolumeConfig, Volumes};
-pub use source::{BoxFuture, NodeFacts, ObjectSource, TokenRequest};
+pub use source::{BoxFuture, Credential, NodeFacts, ObjectSource, TokenRequest};

@@ -68,12 +68,9 @@ impl Volumes {
     /// The first volume that is not ready, in the words of upstream's `FailedMount` event.
     pub async fn mount(&self, pod: &Pod) -> Result<(), VolumeError> {
         for volume in volumes(pod) {
-            self.mount_one(pod, volume).await.map_err(|error| match error {
-                permanent if permanent.permanent() => permanent,
-                error => VolumeError::Api(format!(
-                    "MountVolume.SetUp failed for volume {:?} : {error}",
-                    volume.name
-                )),
+            self.mount_one(pod, volume).await.map_err(|error| {
+                let text = format!("MountVolume.SetUp failed for volume {:?} : {error}", volume.name);
+                if error.permanent() { VolumeError::Invalid(text) } else { VolumeError::Api(text) }
             })?;
         }
         Ok(())
@@ -134,7 +131,9 @@ impl Volumes {
             } else {
                 let root = self.host_path(pod, volume).await?;
                 mount.host_path = match sub_path {
-                    Some(sub) => self.bind_sub_path(pod, container, (&wanted.name, index), (&root, &sub))?,
+                    Some(sub) => self
+                        .bind_sub_path(pod, container, (&wanted.name, index), (&root, &sub))
+                        .map_err(|error| hide_host(error, wanted, container))?,
                     None => root,
                 };
                 mount.read_only |= always_read_only(volume);
@@ -215,6 +214,18 @@ fn uid(pod: &Pod) -> &str {
 
 fn namespace(pod: &Pod) -> &str {
     pod.metadata.namespace.as_deref().unwrap_or("default")
+}
+
+/// What a pod's owner is told of a sub path that failed: not what the host's file system looks like.
+fn hide_host(error: VolumeError, mount: &VolumeMount, container: &Container) -> VolumeError {
+    if error.permanent() {
+        return error;
+    }
+    tracing::warn!(container = container.name, volume = mount.name, %error, "sub path");
+    VolumeError::Invalid(format!(
+        "failed to prepare subPath for volumeMount {:?} of container {:?}",
+        mount.name, container.name
+    ))
 }
 
 /// The claim behind a volume: named, or made for the pod (`<pod>-<volume>`).

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::pin::Pin;
 
 use copepod_api::Quantity;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{
+    ClusterTrustBundleProjection, ConfigMap, Pod, PodCertificateProjection, Secret,
+};
 
 use crate::error::VolumeError;
 
@@ -19,6 +21,15 @@ pub struct TokenRequest {
     pub audience: String,
     /// How long it lives, in seconds.
     pub expiration_seconds: i64,
+}
+
+/// A key and its certificate chain, both in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The private key.
+    pub key: String,
+    /// The certificates, the pod's own first.
+    pub chain: String,
 }
 
 /// Hands out the objects volumes are made of.
@@ -42,6 +53,26 @@ pub trait ObjectSource: Send + Sync + 'static {
 
     /// The host path behind a claim that is bound to a `hostPath` or `local` volume, and whether it is read-only.
     fn claim<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<String, VolumeError>>;
+
+    /// The trust anchors that a projection selects, in PEM; none is an error unless the projection is optional.
+    fn trust_anchors<'a>(
+        &'a self,
+        _pod: &'a Pod,
+        _wanted: &'a ClusterTrustBundleProjection,
+    ) -> BoxFuture<'a, Result<String, VolumeError>> {
+        let why = "ClusterTrustBundle projection is not supported in static kubelet mode";
+        Box::pin(async move { Err(VolumeError::Api(why.to_owned())) })
+    }
+
+    /// The credential of the projection at `index` of the pod's volume `volume`; an error until it is issued.
+    fn credential<'a>(
+        &'a self,
+        _pod: &'a Pod,
+        (_volume, _index): (&'a str, usize),
+        _wanted: &'a PodCertificateProjection,
+    ) -> BoxFuture<'a, Result<Credential, VolumeError>> {
+        Box::pin(async { Err(VolumeError::Api("no API server is configured".to_owned())) })
+    }
 }
 
 /// What the downward API tells about the node.

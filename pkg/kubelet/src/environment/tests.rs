@@ -37,7 +37,12 @@ async fn resolve(container: serde_json::Value) -> Result<Variables, String> {
         "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [container]}
     }))
     .unwrap();
-    let source = Environment::new(Arc::new(Objects), None, NodeFacts::default(), &CancellationToken::new());
+    let source = Environment::new(
+        Arc::new(Objects),
+        None,
+        (NodeFacts::default(), PathBuf::new()),
+        &CancellationToken::new(),
+    );
     let container = &pod.spec.as_ref().unwrap().containers[0];
     let addresses = PodAddresses { pod_ips: vec!["10.244.0.7".to_owned()], host_ips: Vec::new() };
     source.resolve(&pod, container, &addresses).await.map_err(|e| e.to_string())

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use copepod_cri::v1 as cri;
+use copepod_cri::{CriError, ImageService, v1 as cri};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +56,12 @@ fn bytes_to_free(size: u64, available: u64, high: u8, low: u8) -> Option<u64> {
     over.then(|| used.saturating_sub(size / 100 * u64::from(low)))
 }
 
+/// Where the runtime keeps images.
+pub(super) async fn image_mount(images: &dyn ImageService) -> Option<String> {
+    let usage = images.image_fs_info().await.ok()?;
+    usage.image_filesystems.first()?.fs_id.as_ref().map(|id| id.mountpoint.clone())
+}
+
 impl Kubelet {
     /// Collects until shutdown.
     pub(crate) async fn collect_images(self: Arc<Self>, shutdown: CancellationToken) {
@@ -71,11 +77,27 @@ impl Kubelet {
         }
     }
 
-    async fn image_round(&self, seen: &mut HashMap<String, Seen>) -> Result<(), copepod_cri::CriError> {
+    async fn images_and_uses(&self) -> Result<(Vec<cri::Image>, HashSet<String>), CriError> {
         let (images, containers) =
             futures::try_join!(self.images.list_images(None), self.runtime.list_containers(None))?;
-        let in_use: HashSet<String> =
-            containers.iter().flat_map(|c| [c.image_id.clone(), c.image_ref.clone()]).collect();
+        let in_use = containers.iter().flat_map(|c| [c.image_id.clone(), c.image_ref.clone()]).collect();
+        Ok((images, in_use))
+    }
+
+    /// Removes every image that no container uses: the disk is short.
+    pub(super) async fn remove_unused_images(&self) -> Result<(), CriError> {
+        let (images, in_use) = self.images_and_uses().await?;
+        for image in images.iter().filter(|i| !i.pinned && !in_use.contains(&i.id)) {
+            self.images
+                .remove_image(cri::ImageSpec { image: image.id.clone(), ..Default::default() })
+                .await?;
+            tracing::info!(image = image.id, "image removed, the disk is short");
+        }
+        Ok(())
+    }
+
+    async fn image_round(&self, seen: &mut HashMap<String, Seen>) -> Result<(), CriError> {
+        let (images, in_use) = self.images_and_uses().await?;
         let now = Instant::now();
         seen.retain(|id, _| images.iter().any(|i| i.id == *id));
         for image in &images {
@@ -84,9 +106,7 @@ impl Kubelet {
                 entry.used = now;
             }
         }
-        let usage = self.images.image_fs_info().await?;
-        let mount =
-            usage.image_filesystems.first().and_then(|f| f.fs_id.as_ref()).map(|id| id.mountpoint.clone());
+        let mount = image_mount(self.images.as_ref()).await;
         let mount = mount.unwrap_or_else(|| self.config.root_dir.display().to_string());
         let Ok((size, available, _, _)) = info::filesystem(Path::new(&mount)) else { return Ok(()) };
         let (high, low) = (self.config.image_gc_high_percent, self.config.image_gc_low_percent);

@@ -33,6 +33,11 @@ impl Drop for World {
     }
 }
 
+fn environment(config: &Config, shutdown: &CancellationToken) -> Arc<Environment> {
+    let pods = config.root_dir.join("pods");
+    Arc::new(Environment::new(Arc::new(NoObjects), None, (NodeFacts::default(), pods), shutdown))
+}
+
 fn world() -> World {
     let dir = tempfile::tempdir().unwrap();
     let config = Arc::new(Config {
@@ -54,12 +59,14 @@ fn world() -> World {
     );
     let volumes = Arc::new(KubeletVolumes::new(volumes, None));
     let images = ImageManager::new(fake.clone(), Arc::new(NoObjects), events.clone(), 1);
+    let node = Arc::new(RuntimeState::new(Vec::new()));
     let ports = RuntimePorts {
         runtime: fake.clone(),
         volumes: volumes.clone(),
-        environment: Arc::new(Environment::new(Arc::new(NoObjects), None, NodeFacts::default(), &shutdown)),
+        environment: environment(&config, &shutdown),
         events: events.clone(),
         classes: RuntimeClasses::new(None),
+        state: node.clone(),
     };
     let slot: Arc<OnceLock<Arc<PodWorkers>>> = Arc::default();
     let woken = slot.clone();
@@ -76,7 +83,7 @@ fn world() -> World {
         prober: Prober::new(fake.clone(), events.clone(), wake),
         volumes,
         events,
-        node: Arc::new(RuntimeState::new(Vec::new())),
+        node,
         mirrors: None,
         admission: Admission::default(),
     });

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::info::{self, Machine};
-use super::status::{self, NodeInput, Pressure, render_node, render_node_status};
+use super::status::{self, NodeInput, render_node, render_node_status};
 use crate::admission::NodeFacts;
 use crate::config::Config;
 use crate::kubelet::Kubelet;
@@ -125,8 +125,7 @@ impl NodeAgent {
     }
 
     async fn input(&self) -> NodeInput<'_> {
-        let (storage, free, inodes, inodes_free) =
-            info::filesystem(&self.config.root_dir).unwrap_or((0, 0, 0, 0));
+        let storage = info::filesystem(&self.config.root_dir).map_or(0, |f| f.0);
         let images = self.kubelet.images.list_images(None).await.unwrap_or_default();
         let state = self.state();
         let problems = state.runtime_problem().into_iter().chain(state.network_problem()).collect();
@@ -136,26 +135,12 @@ impl NodeAgent {
             addresses: &[],
             storage,
             runtime_version: state.runtime_version(),
+            handlers: state.handlers(),
+            supplemental_groups_policy: state.supplemental_groups_policy(),
             problems,
-            pressure: self.pressure((storage, free), (inodes, inodes_free)),
+            pressure: self.kubelet.pressure(),
             images,
             now: copepod_sys::clock::now(),
-        }
-    }
-
-    fn pressure(&self, bytes: (u64, u64), inodes: (u64, u64)) -> Pressure {
-        let below = |signal: &str, whole: u64, free: u64| {
-            let whole = copepod_api::Quantity::from_bytes(i64::try_from(whole).unwrap_or(i64::MAX));
-            let threshold =
-                self.config.eviction_hard.get(signal).and_then(|t| status::threshold_amount(t, whole));
-            threshold.is_some_and(|t| i64::try_from(free).unwrap_or(i64::MAX) < t.units())
-        };
-        let memory = u64::try_from(info::memory_available()).unwrap_or(0);
-        Pressure {
-            memory: below("memory.available", u64::try_from(self.machine.memory).unwrap_or(0), memory),
-            disk: below("nodefs.available", bytes.0, bytes.1)
-                || (inodes.0 > 0 && below("nodefs.inodesFree", inodes.0, inodes.1)),
-            pids: false,
         }
     }
 

@@ -78,6 +78,17 @@ pub fn filesystem(path: &Path) -> std::io::Result<(u64, u64, u64, u64)> {
     Ok((stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize, stat.f_files, stat.f_favail))
 }
 
+/// Process ids in use and the most there may be.
+#[must_use]
+pub fn process_ids() -> Option<(u64, u64)> {
+    // The fourth field is running/existing scheduling entities.
+    let load = read("/proc/loadavg");
+    let used = load.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()?;
+    let most: u64 = read("/proc/sys/kernel/pid_max").parse().ok()?;
+    let threads = read("/proc/sys/kernel/threads-max").parse().unwrap_or(most);
+    Some((used, most.min(threads)))
+}
+
 /// Memory that could be given out now, bytes (`MemAvailable`).
 #[must_use]
 pub fn memory_available() -> i64 {

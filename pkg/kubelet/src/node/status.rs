@@ -8,7 +8,7 @@ use copepod_cri::v1 as cri;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     ContainerImage, DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeFeatures,
-    NodeStatus, NodeSystemInfo,
+    NodeRuntimeHandler, NodeRuntimeHandlerFeatures, NodeStatus, NodeSystemInfo,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Amount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,6 +23,10 @@ const MAX_IMAGES: usize = 50;
 /// Most names per image.
 const MAX_NAMES: usize = 5;
 
+/// Features that the control plane asks for by name before it lets a pod depend on them.
+const DECLARED_FEATURES: &[&str] =
+    &["InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers"];
+
 /// What the status is rendered from.
 #[derive(Debug, Clone)]
 pub struct NodeInput<'a> {
@@ -36,6 +40,10 @@ pub struct NodeInput<'a> {
     pub storage: u64,
     /// `containerd://…`.
     pub runtime_version: String,
+    /// What the runtime's handlers can.
+    pub handlers: Vec<cri::RuntimeHandler>,
+    /// Whether the runtime knows `supplementalGroupsPolicy`.
+    pub supplemental_groups_policy: bool,
     /// Why the node is not ready; empty when it is.
     pub problems: Vec<String>,
     /// Pressure signals.
@@ -55,6 +63,16 @@ pub struct Pressure {
     pub disk: bool,
     /// Process ids.
     pub pids: bool,
+}
+
+impl Pressure {
+    /// Conditions that hold, in Go's list form; `None` when all is well.
+    #[must_use]
+    pub fn names(self) -> Option<String> {
+        let all = [(self.memory, "MemoryPressure"), (self.disk, "DiskPressure"), (self.pids, "PIDPressure")];
+        let on: Vec<_> = all.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+        (!on.is_empty()).then(|| format!("[{}]", on.join(" ")))
+    }
 }
 
 /// What the node has in all.
@@ -155,7 +173,9 @@ pub fn render_node_status(input: &NodeInput<'_>, previous: Option<&NodeStatus>) 
         daemon_endpoints: Some(NodeDaemonEndpoints {
             kubelet_endpoint: port.map(|port| DaemonEndpoint { port }),
         }),
-        features: Some(NodeFeatures { supplemental_groups_policy: Some(true) }),
+        declared_features: Some(DECLARED_FEATURES.iter().map(|f| (*f).to_owned()).collect()),
+        features: Some(NodeFeatures { supplemental_groups_policy: Some(input.supplemental_groups_policy) }),
+        runtime_handlers: Some(input.handlers.iter().map(render_handler).collect()),
         images: Some(render_images(&input.images)),
         node_info: Some(NodeSystemInfo {
             architecture: machine.architecture.clone(),
@@ -230,6 +250,17 @@ fn unwrap_single(message: String, problems: &[String]) -> String {
     }
 }
 
+fn render_handler(handler: &cri::RuntimeHandler) -> NodeRuntimeHandler {
+    let features = handler.features.unwrap_or_default();
+    NodeRuntimeHandler {
+        name: Some(handler.name.clone()),
+        features: Some(NodeRuntimeHandlerFeatures {
+            recursive_read_only_mounts: Some(features.recursive_read_only_mounts),
+            user_namespaces: Some(features.user_namespaces),
+        }),
+    }
+}
+
 fn render_images(images: &[cri::Image]) -> Vec<ContainerImage> {
     let mut sorted: Vec<_> = images.iter().collect();
     sorted.sort_by(|a, b| b.size.cmp(&a.size).then(a.id.cmp(&b.id)));
@@ -285,6 +316,8 @@ mod tests {
             addresses: &[],
             storage: 100 << 30,
             runtime_version: "containerd://2.4.2".to_owned(),
+            handlers: Vec::new(),
+            supplemental_groups_policy: true,
             problems,
             pressure: Pressure::default(),
             images: Vec::new(),

@@ -159,15 +159,57 @@ impl Limits {
     }
 }
 
-/// Makes the pod's cgroup and sets its limits. With systemd the runtime makes the slices.
+/// Makes the pod's cgroup and sets its limits. With systemd the runtime makes the slices. `widen` leaves limits
+/// alone that are wider than the new ones: containers that are about to shrink still need them.
 ///
 /// # Errors
 /// The first refusal of the kernel.
-pub fn ensure_pod(config: &Config, pod: &Pod) -> io::Result<()> {
+pub fn ensure_pod(config: &Config, pod: &Pod, widen: bool) -> io::Result<()> {
     if !config.cgroups_per_qos || config.cgroup_driver == CgroupDriver::Systemd {
         return Ok(());
     }
-    ensure(config, &pod_cgroup_path(config, pod), Limits::of_pod(pod))
+    let mut limits = Limits::of_pod(pod);
+    if widen {
+        let wider = |now: Option<i64>, new: i64| now.is_some_and(|now| now > new);
+        limits.memory = limits
+            .memory
+            .filter(|new| !wider(memory_limit(config, pod).and_then(|n| i64::try_from(n).ok()), *new));
+        limits.quota = limits.quota.filter(|new| !wider(cpu_quota(config, pod), *new));
+        let share =
+            pod_number(config, pod, ("cpu", "cpu.shares"), "cpu.weight").and_then(|n| i64::try_from(n).ok());
+        let scaled = |shares| if is_v2(config) { weight_of_shares(shares) } else { shares };
+        limits.shares = limits.shares.filter(|new| !wider(share, scaled(*new)));
+    }
+    ensure(config, &pod_cgroup_path(config, pod), limits)
+}
+
+/// A number in one of the pod's cgroup files; none when it is not set (`max`, negative) or not there.
+fn pod_number(config: &Config, pod: &Pod, v1: (&str, &str), v2: &str) -> Option<u64> {
+    let path = pod_cgroup_path(config, pod);
+    let file = if is_v2(config) {
+        config.cgroup_mount.join(path).join(v2)
+    } else {
+        config.cgroup_mount.join(v1.0).join(path).join(v1.1)
+    };
+    std::fs::read_to_string(file).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+/// The memory in use by the pod, bytes.
+#[must_use]
+pub fn memory_usage(config: &Config, pod: &Pod) -> Option<u64> {
+    pod_number(config, pod, ("memory", "memory.usage_in_bytes"), "memory.current")
+}
+
+/// The pod's memory limit in force, bytes.
+#[must_use]
+pub fn memory_limit(config: &Config, pod: &Pod) -> Option<u64> {
+    // v1 says "no limit" with a number close to the largest.
+    pod_number(config, pod, ("memory", "memory.limit_in_bytes"), "memory.max").filter(|n| *n < 1 << 62)
+}
+
+fn cpu_quota(config: &Config, pod: &Pod) -> Option<i64> {
+    let quota = pod_number(config, pod, ("cpu", "cpu.cfs_quota_us"), "cpu.max")?;
+    i64::try_from(quota).ok()
 }
 
 /// Makes the QoS tree; `burstable_millis` is the CPU that burstable pods request together.
@@ -305,7 +347,9 @@ mod tests {
         for controller in V1_CONTROLLERS {
             std::fs::create_dir(dir.path().join(controller)).unwrap();
         }
-        ensure_pod(&config, &p).unwrap();
+        ensure_pod(&config, &p, false).unwrap();
+        let smaller = pod(serde_json::json!({"limits": {"cpu": "200m", "memory": "32Mi"}}));
+        ensure_pod(&config, &smaller, true).unwrap();
         let read = |path: &str| std::fs::read_to_string(dir.path().join(path)).unwrap();
         assert_eq!(read("cpu/kubepods/pod1-2/cpu.shares"), "512");
         assert_eq!(read("cpu/kubepods/pod1-2/cpu.cfs_quota_us"), "50000");

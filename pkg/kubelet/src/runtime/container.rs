@@ -28,6 +28,8 @@ pub struct ContainerInput<'a> {
     pub mounts: Vec<cri::Mount>,
     /// Groups that volumes ask for.
     pub extra_groups: Vec<i64>,
+    /// The pod's own user namespace.
+    pub users: Option<cri::UserNamespace>,
     /// Container whose processes an ephemeral container sees.
     pub target: Option<String>,
     /// The node's memory, for oom_score_adj.
@@ -47,7 +49,7 @@ pub fn render_container(
         pod,
         container,
         &input.image_user,
-        &input.extra_groups,
+        (&input.extra_groups, input.users.as_ref()),
         seccomp_root,
     )?;
     if let (Some(target), Some(options)) = (&input.target, context.namespace_options.as_mut())
@@ -85,6 +87,13 @@ pub fn render_container(
         ..Default::default()
     };
     config.mounts = input.mounts;
+    if let Some(users) = &input.users {
+        // Files keep their owners as the pod sees them.
+        for mount in config.mounts.iter_mut().filter(|m| m.image.is_none()) {
+            mount.uid_mappings.clone_from(&users.uids);
+            mount.gid_mappings.clone_from(&users.gids);
+        }
+    }
     config.envs =
         input.env.into_iter().map(|(key, value)| cri::KeyValue { key, value: value.into_bytes() }).collect();
     if let Some(signal) = container.lifecycle.as_ref().and_then(|l| l.stop_signal.as_deref()) {
@@ -160,6 +169,7 @@ mod tests {
             env: Vec::new(),
             mounts: Vec::new(),
             extra_groups: Vec::new(),
+            users: None,
             target: None,
             memory_capacity: 1 << 30,
         };

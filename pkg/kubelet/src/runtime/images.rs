@@ -94,8 +94,35 @@ impl ImageManager {
     ) -> Result<ReadyImage, ImageError> {
         let requested = container.image.clone().unwrap_or_default();
         let path = super::manager::field_path(pod, &container.name);
+        self.ensure_image(pod, (&requested, container.image_pull_policy.as_deref()), path, sandbox).await
+    }
+
+    /// Makes the images of the pod's image volumes present; what became of each, by the volume's name.
+    pub async fn ensure_volumes(
+        &self,
+        pod: &Pod,
+        sandbox: &cri::PodSandboxConfig,
+    ) -> HashMap<String, Result<ReadyImage, ImageError>> {
+        let mut all = HashMap::new();
+        for volume in pod.spec().volumes.iter().flatten() {
+            let Some(image) = &volume.image else { continue };
+            let requested = image.reference.clone().unwrap_or_default();
+            let wanted = (requested.as_str(), image.pull_policy.as_deref());
+            all.insert(volume.name.clone(), self.ensure_image(pod, wanted, None, sandbox).await);
+        }
+        all
+    }
+
+    /// Makes an image present by its pull policy; events are about the part of the pod that `path` names.
+    async fn ensure_image(
+        &self,
+        pod: &Pod,
+        (requested, policy): (&str, Option<&str>),
+        path: Option<String>,
+        sandbox: &cri::PodSandboxConfig,
+    ) -> Result<ReadyImage, ImageError> {
         let event = |kind, reason, text: &str| self.events.pod_event(pod, path.clone(), kind, reason, text);
-        let image = reference::with_default_tag(&requested).map_err(|why| {
+        let image = reference::with_default_tag(requested).map_err(|why| {
             let message = format!("Failed to apply default image tag {requested:?}: {why}");
             event(EventKind::Warning, "InspectFailed", &message);
             ImageError::new("InvalidImageName", message)
@@ -103,10 +130,10 @@ impl ImageManager {
         let spec = cri::ImageSpec {
             image,
             annotations: pod.metadata.annotations.clone().into_iter().flatten().collect(),
-            user_specified_image: requested.clone(),
+            user_specified_image: requested.to_owned(),
             ..Default::default()
         };
-        let policy = container.image_pull_policy.as_deref().unwrap_or_else(|| pull_policy_for(&requested));
+        let policy = policy.unwrap_or_else(|| pull_policy_for(requested));
         if policy != "Always" {
             match self.inspect(&spec).await {
                 Ok(Some(ready)) => {
@@ -130,7 +157,7 @@ impl ImageManager {
                 }
             }
         }
-        self.pull(pod, &requested, spec, sandbox, &event).await
+        self.pull(pod, requested, spec, sandbox, &event).await
     }
 
     async fn inspect(&self, spec: &cri::ImageSpec) -> Result<Option<ReadyImage>, CriError> {

@@ -1,5 +1,6 @@
 //! Applies plans: the only place that starts containers.
 
+mod resize;
 mod start;
 
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use copepod_cri::{CriError, RuntimeService, v1 as cri};
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
@@ -16,10 +17,12 @@ use super::dns::{self, PodDns};
 use super::images::ImageManager;
 use super::plan::{PodActions, ProbeVerdicts, plan_pod_actions};
 use super::sandbox::{SandboxInput, render_sandbox};
+use super::userns::UserNamespaces;
 use crate::config::Config;
-use crate::pod::{PodExt, ephemeral_as_container, hash::container_hash_text, resources};
+use crate::pod::{PodExt, ephemeral_as_container, hash::container_hash_text};
 use crate::ports::{EventKind, EventSink, PodAddresses, PodEnvironment, PodVolumes};
 use crate::runtime_class::RuntimeClasses;
+use crate::runtime_state::RuntimeState;
 use crate::types::RuntimePod;
 
 /// Why one container did not start: its waiting reason and message.
@@ -40,6 +43,8 @@ pub struct SyncOutcome {
     pub retry: Option<Duration>,
     /// What kept the whole pod from running (sandbox, kill).
     pub error: Option<String>,
+    /// Why limits of running containers could not be changed.
+    pub resize_error: Option<String>,
     /// Whether anything was started or stopped.
     pub changed: bool,
 }
@@ -63,7 +68,12 @@ pub struct PodRuntime {
     pub(super) environment: Arc<dyn PodEnvironment>,
     pub(super) events: Arc<dyn EventSink>,
     pub(super) backoff: Mutex<Backoff>,
-    classes: RuntimeClasses,
+    pub(super) classes: RuntimeClasses,
+    /// Readiness and abilities of the runtime.
+    pub(super) state: Arc<RuntimeState>,
+    pub(super) users: UserNamespaces,
+    /// What containers were given last, by id.
+    given: RwLock<HashMap<String, ResourceRequirements>>,
     ips: RwLock<HashMap<String, Vec<String>>>,
     host_ips: Vec<std::net::IpAddr>,
     memory_capacity: i64,
@@ -117,6 +127,8 @@ pub struct RuntimePorts {
     pub events: Arc<dyn EventSink>,
     /// RuntimeClasses.
     pub classes: RuntimeClasses,
+    /// Readiness and abilities of the runtime.
+    pub state: Arc<RuntimeState>,
 }
 
 impl std::fmt::Debug for RuntimePorts {
@@ -135,6 +147,7 @@ impl PodRuntime {
         memory_capacity: i64,
         host_ips: Vec<std::net::IpAddr>,
     ) -> Self {
+        let users = UserNamespaces::new(config.root_dir.join("pods"));
         let backoff = Backoff::new(Duration::from_secs(10), config.max_container_backoff);
         Self {
             host_ips,
@@ -145,7 +158,10 @@ impl PodRuntime {
             environment: ports.environment,
             events: ports.events,
             classes: ports.classes,
+            state: ports.state,
+            users,
             backoff: Mutex::new(backoff),
+            given: RwLock::default(),
             ips: RwLock::default(),
             memory_capacity,
         }
@@ -157,9 +173,25 @@ impl PodRuntime {
         self.ips.read().get(uid)?.first().cloned()
     }
 
-    /// Forgets a pod that is gone.
-    pub fn forget(&self, uid: &str) {
-        self.ips.write().remove(uid);
+    /// The node's memory, bytes.
+    #[must_use]
+    pub fn memory_capacity(&self) -> i64 {
+        self.memory_capacity
+    }
+
+    /// Forgets a pod that is gone, with the containers it had.
+    pub fn forget(&self, state: &RuntimePod) {
+        self.ips.write().remove(&state.uid);
+        self.users.release(&state.uid);
+        self.given.write().retain(|id, _| state.container_by_id(id).is_none());
+    }
+
+    /// Adds what only this process knows to what the runtime tells.
+    pub fn complete(&self, state: &mut RuntimePod) {
+        let given = self.given.read();
+        for container in &mut state.containers {
+            container.given = given.get(&container.id).cloned();
+        }
     }
 
     fn addresses(&self, pod: &Pod) -> PodAddresses {
@@ -180,7 +212,7 @@ impl PodRuntime {
         if !self.apply_kills(pod, state, &actions, &mut outcome).await {
             return outcome;
         }
-        self.apply_resizes(pod, &actions, &mut outcome).await;
+        self.apply_resizes(pod, state, &actions, &mut outcome).await;
         let sandbox = match self.apply_sandbox(pod, state, &actions, &mut outcome).await {
             Ok(Some(sandbox)) => sandbox,
             Ok(None) => return outcome,
@@ -226,24 +258,6 @@ impl PodRuntime {
         true
     }
 
-    /// Changes limits of running containers; the pod's own cgroup was changed before.
-    async fn apply_resizes(&self, pod: &Pod, actions: &PodActions, outcome: &mut SyncOutcome) {
-        for (id, name) in &actions.resize {
-            let Some(container) = pod.spec().containers.iter().find(|c| c.name == *name) else { continue };
-            let linux = resources::container_limits(pod, container, self.memory_capacity);
-            let request = cri::UpdateContainerResourcesRequest {
-                container_id: id.clone(),
-                linux: Some(linux),
-                ..Default::default()
-            };
-            outcome.changed = true;
-            if let Err(error) = self.runtime.update_container_resources(request).await {
-                outcome.error = Some(format!("failed to \"ResizePodInPlace\" for {name:?}: {error}"));
-                outcome.retry_in(ERROR_RETRY);
-            }
-        }
-    }
-
     /// Makes the sandbox if needed; its id and configuration.
     async fn apply_sandbox(
         &self,
@@ -278,6 +292,12 @@ impl PodRuntime {
             self.events.pod_event(pod, None, EventKind::Warning, "FailedCreatePodSandBox", &text);
             text
         })?;
+        if pod.spec().host_users == Some(false) && !self.state.handler(&handler).user_namespaces {
+            let why = format!("RuntimeClass handler {handler:?} does not support user namespaces");
+            let text = format!("Failed to create pod sandbox: {why}");
+            self.events.pod_event(pod, None, EventKind::Warning, "FailedCreatePodSandBox", &text);
+            return Err(why);
+        }
         let id = self.runtime.run_pod_sandbox(config.clone(), handler).await.map_err(|e| failed(&e))?;
         if !pod.is_host_network() {
             let status = self.runtime.pod_sandbox_status(&id).await.map_err(|e| failed(&e))?;
@@ -306,7 +326,8 @@ impl PodRuntime {
             self.events.pod_event(pod, None, EventKind::Warning, reason, &text);
         }
         let extra_groups = self.volumes.extra_groups(pod);
-        let input = SandboxInput { pod, attempt, dns, extra_groups };
+        let users = self.users.of(pod)?;
+        let input = SandboxInput { pod, attempt, dns, extra_groups, users };
         render_sandbox(&self.config, input).map_err(|error| {
             format!("failed to generate sandbox config for pod {:?}: {error}", pod_text(pod))
         })
@@ -322,6 +343,9 @@ impl PodRuntime {
         outcome: &mut SyncOutcome,
     ) {
         let spec = pod.spec();
+        // Once for all containers of this sync.
+        let image_volumes = self.images.ensure_volumes(pod, &sandbox.config).await;
+        let image_volumes = &image_volumes;
         for index in &actions.ephemeral {
             let Some(ephemeral) = spec.ephemeral_containers.iter().flatten().nth(*index) else { continue };
             let target = ephemeral
@@ -330,10 +354,10 @@ impl PodRuntime {
                 .and_then(|name| state.container(name))
                 .map(|c| c.id.clone());
             let container = ephemeral_as_container(ephemeral);
-            let run = start::Run { pod, state, sandbox, target };
+            let run = start::Run { pod, state, sandbox, target, image_volumes };
             self.start_one(&run, &container, outcome).await;
         }
-        let run = start::Run { pod, state, sandbox, target: None };
+        let run = start::Run { pod, state, sandbox, target: None, image_volumes };
         for index in &actions.init {
             let Some(container) = pod.init_containers().get(*index) else { continue };
             if !self.start_one(&run, container, outcome).await && !crate::pod::is_sidecar(container) {

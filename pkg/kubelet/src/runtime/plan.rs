@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use crate::pod::hash::container_hash_text;
 use crate::pod::resources::container_limits;
-use crate::pod::{PodExt, RestartPolicy, restarts_after_exit};
+use crate::pod::{PodExt, RestartPolicy, quantity, restarts_after_exit};
 use crate::types::{RuntimeContainer, RuntimePod};
 
 /// Outcome of a probe as the planner needs it.
@@ -136,15 +136,28 @@ fn changed(container: &Container, found: &RuntimeContainer) -> bool {
     found.hash != container_hash_text(container)
 }
 
-/// Whether the limits in force differ from the spec's, and if so whether the container's resize
-/// policy wants a restart for what changed.
+/// Whether the amounts of `name` differ between what was given and what is wanted.
+fn regiven(container: &Container, running: &RuntimeContainer, name: &str) -> bool {
+    let Some(given) = &running.given else { return false };
+    let wanted = container.resources.clone().unwrap_or_default();
+    quantity(given.requests.as_ref(), name) != quantity(wanted.requests.as_ref(), name)
+        || quantity(given.limits.as_ref(), name) != quantity(wanted.limits.as_ref(), name)
+}
+
+/// Whether what the container runs with differs from the spec's, and if so whether its resize
+/// policy wants a restart for what changed. Not everything shows in a cgroup (a memory request,
+/// amounts that round to the same share), so what was given last counts as well.
 #[must_use]
 pub fn resize_needed(pod: &Pod, container: &Container, running: &RuntimeContainer) -> Option<bool> {
-    let now = running.resources.as_ref()?;
     // The node's size only enters the OOM score, which a resize leaves alone.
     let wanted = container_limits(pod, container, i64::MAX);
-    let cpu = now.cpu_shares != wanted.cpu_shares || now.cpu_quota.max(0) != wanted.cpu_quota;
-    let memory = now.memory_limit_in_bytes.max(0) != wanted.memory_limit_in_bytes;
+    let in_force = |differs: &dyn Fn(&cri::LinuxContainerResources) -> bool| {
+        running.resources.as_ref().is_some_and(differs)
+    };
+    let cpu = regiven(container, running, "cpu")
+        || in_force(&|now| now.cpu_shares != wanted.cpu_shares || now.cpu_quota.max(0) != wanted.cpu_quota);
+    let memory = regiven(container, running, "memory")
+        || in_force(&|now| now.memory_limit_in_bytes.max(0) != wanted.memory_limit_in_bytes);
     let restarts = |name: &str| {
         container
             .resize_policy
@@ -153,6 +166,16 @@ pub fn resize_needed(pod: &Pod, container: &Container, running: &RuntimeContaine
             .any(|p| p.resource_name == name && p.restart_policy == "RestartContainer")
     };
     (cpu || memory).then(|| (cpu && restarts("cpu")) || (memory && restarts("memory")))
+}
+
+/// Whether a running container does not have what the pod was granted.
+#[must_use]
+pub fn resize_under_way(pod: &Pod, state: &RuntimePod) -> bool {
+    let sidecars = pod.init_containers().iter().filter(|c| crate::pod::is_sidecar(c));
+    pod.spec().containers.iter().chain(sidecars).any(|container| {
+        let running = state.container(&container.name).filter(|c| c.is_running());
+        running.is_some_and(|running| resize_needed(pod, container, running).is_some())
+    })
 }
 
 /// Compares `pod` with `state`.

@@ -19,6 +19,8 @@ pub struct SandboxInput<'a> {
     pub dns: dns::PodDns,
     /// Groups that volumes ask for.
     pub extra_groups: Vec<i64>,
+    /// The pod's own user namespace.
+    pub users: Option<cri::UserNamespace>,
 }
 
 /// Renders the configuration.
@@ -53,7 +55,7 @@ pub fn render_sandbox(
         port_mappings: port_mappings(pod),
         labels: labels::sandbox_labels(pod),
         annotations: pod.metadata.annotations.clone().into_iter().flatten().collect(),
-        linux: Some(linux(config, pod, &input.extra_groups)?),
+        linux: Some(linux(config, pod, (&input.extra_groups, input.users.as_ref()))?),
         windows: None,
     })
 }
@@ -81,7 +83,11 @@ fn port_mappings(pod: &Pod) -> Vec<cri::PortMapping> {
         .collect()
 }
 
-fn linux(config: &Config, pod: &Pod, extra: &[i64]) -> Result<cri::LinuxPodSandboxConfig, SecurityError> {
+fn linux(
+    config: &Config,
+    pod: &Pod,
+    (extra, users): (&[i64], Option<&cri::UserNamespace>),
+) -> Result<cri::LinuxPodSandboxConfig, SecurityError> {
     let spec = pod.spec();
     let context = spec.security_context.as_ref();
     let cpu = resources::pod_overhead(pod, "cpu");
@@ -102,7 +108,7 @@ fn linux(config: &Config, pod: &Pod, extra: &[i64]) -> Result<cri::LinuxPodSandb
     Ok(cri::LinuxPodSandboxConfig {
         cgroup_parent: cgroup::pod_cgroup_parent(config, pod),
         security_context: Some(cri::LinuxSandboxSecurityContext {
-            namespace_options: Some(security::namespaces(pod)?),
+            namespace_options: Some(security::namespaces(pod, users)),
             selinux_options: context.and_then(|c| c.se_linux_options.as_ref()).map(security::selinux),
             run_as_user: context.and_then(|c| c.run_as_user).map(|value| cri::Int64Value { value }),
             run_as_group: context.and_then(|c| c.run_as_group).map(|value| cri::Int64Value { value }),

@@ -65,30 +65,23 @@ pub fn selinux(options: &SELinuxOptions) -> cri::SeLinuxOption {
     }
 }
 
-/// The pod's namespaces.
-///
-/// # Errors
-/// For `hostUsers: false`, which this node does not offer yet.
-pub fn namespaces(pod: &Pod) -> Result<cri::NamespaceOption, SecurityError> {
+/// The pod's namespaces; `users` is its own user namespace when it has one.
+#[must_use]
+pub fn namespaces(pod: &Pod, users: Option<&cri::UserNamespace>) -> cri::NamespaceOption {
     let spec = pod.spec();
-    if spec.host_users == Some(false) {
-        return Err(SecurityError::Invalid(
-            "hostUsers: false (user namespaces) is not supported by this node".to_owned(),
-        ));
-    }
     let mode = |host: Option<bool>, other| if host == Some(true) { cri::NamespaceMode::Node } else { other };
     let pid = if spec.share_process_namespace == Some(true) {
         cri::NamespaceMode::Pod
     } else {
         cri::NamespaceMode::Container
     };
-    Ok(cri::NamespaceOption {
+    cri::NamespaceOption {
         network: mode(spec.host_network, cri::NamespaceMode::Pod).into(),
         pid: mode(spec.host_pid, pid).into(),
         ipc: mode(spec.host_ipc, cri::NamespaceMode::Pod).into(),
         target_id: String::new(),
-        userns_options: None,
-    })
+        userns_options: users.cloned(),
+    }
 }
 
 /// fsGroup and supplemental groups, with the policy that merges them with the image's.
@@ -123,7 +116,7 @@ pub fn render_container_security(
     pod: &Pod,
     container: &Container,
     image_user: &ImageUser,
-    extra_groups: &[i64],
+    (extra_groups, users): (&[i64], Option<&cri::UserNamespace>),
     seccomp_root: &Path,
 ) -> Result<cri::LinuxContainerSecurityContext, SecurityError> {
     let pod_context = pod.spec().security_context.clone().unwrap_or_default();
@@ -142,7 +135,7 @@ pub fn render_container_security(
             add_ambient_capabilities: Vec::new(),
         }),
         privileged: own.privileged == Some(true),
-        namespace_options: Some(namespaces(pod)?),
+        namespace_options: Some(namespaces(pod, users)),
         selinux_options: own.se_linux_options.as_ref().or(pod_context.se_linux_options.as_ref()).map(selinux),
         run_as_user: user.map(|value| cri::Int64Value { value }),
         run_as_group: own.run_as_group.or(pod_context.run_as_group).map(|value| cri::Int64Value { value }),
@@ -233,7 +226,13 @@ mod tests {
             "metadata": {"name": "p", "namespace": "d", "uid": "u"}, "spec": spec
         }))
         .unwrap();
-        render_container_security(&pod, &pod.spec().containers[0], image, &[], Path::new("/k/seccomp"))
+        render_container_security(
+            &pod,
+            &pod.spec().containers[0],
+            image,
+            (&[], None),
+            Path::new("/k/seccomp"),
+        )
     }
 
     #[test]

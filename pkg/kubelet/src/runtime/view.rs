@@ -54,6 +54,7 @@ pub fn container_view(status: &cri::ContainerStatus, sandbox_id: &str) -> Runtim
         termination_policy: note(labels::TERMINATION_POLICY).unwrap_or_default(),
         log_path: status.log_path.clone(),
         resources: status.resources.as_ref().and_then(|r| r.linux.clone()),
+        given: None,
         user: status.user.as_ref().and_then(|u| u.linux.clone()),
         stop_signal: status.stop_signal(),
         grace_seconds: note(labels::DELETION_GRACE)

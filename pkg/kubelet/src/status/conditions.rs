@@ -57,6 +57,9 @@ pub(super) fn render_conditions(
         list.push(disruption.clone());
     }
     let phase = status.phase.as_deref().unwrap_or_default();
+    if !super::phase::is_terminal(phase) {
+        list.extend(input.resize.iter().cloned());
+    }
     let statuses = all_statuses(status);
     let (no_sandbox, _, _) = sandbox_changed(pod, input.state);
     list.push(condition(pod, "PodReadyToStartContainers", !no_sandbox, "", ""));

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::phase::is_terminal;
 use super::stamp_transitions;
 use crate::pod::{CONFIG_SOURCE, ORPHAN, PodExt};
 use crate::types::{PodRef, PodUid};
@@ -30,7 +31,32 @@ struct Entry {
     status: PodStatus,
     version: u64,
     written: u64,
+    /// The phase written last, which the watch may not have shown yet.
+    told: Option<String>,
+    stopped: bool,
     freed: bool,
+}
+
+impl Entry {
+    /// What the API may know: a pod whose containers may still run is not over, whatever it was decided to become.
+    fn to_tell(&self) -> PodStatus {
+        let mut status = self.status.clone();
+        let stored = self.pod.status.as_ref();
+        let over = |phase: Option<&str>| phase.is_some_and(is_terminal);
+        if self.stopped || !over(status.phase.as_deref()) || over(stored.and_then(|s| s.phase.as_deref())) {
+            return status;
+        }
+        let before =
+            self.told.clone().or_else(|| stored.and_then(|s| s.phase.clone()).filter(|p| !p.is_empty()));
+        status.phase = Some(before.unwrap_or_else(|| "Pending".to_owned()));
+        status.reason = stored.and_then(|s| s.reason.clone());
+        status.message = stored.and_then(|s| s.message.clone());
+        // Told together with the phase.
+        for condition in status.conditions.iter_mut() {
+            condition.retain(|c| c.type_ != "DisruptionTarget");
+        }
+        status
+    }
 }
 
 /// Finds the API's UID of a static pod's mirror, by namespace and name.
@@ -76,12 +102,31 @@ impl StatusManager {
                 entry.version += 1;
             }
             None => {
-                let entry = Entry { pod: pod.clone(), status, version: 1, written: 0, freed: false };
+                let entry = Entry {
+                    pod: pod.clone(),
+                    status,
+                    version: 1,
+                    written: 0,
+                    told: None,
+                    stopped: false,
+                    freed: false,
+                };
                 entries.insert(pod.uid().to_owned(), entry);
             }
         }
         self.changed.notify_one();
         true
+    }
+
+    /// Nothing of the pod runs any more: a final phase may be told.
+    pub fn set_stopped(&self, uid: &str) {
+        if let Some(entry) = self.entries.lock().get_mut(uid)
+            && !entry.stopped
+        {
+            entry.stopped = true;
+            entry.version += 1;
+            self.changed.notify_one();
+        }
     }
 
     /// Everything of the pod is gone: its API object may go too.
@@ -98,7 +143,7 @@ impl StatusManager {
         if let Some(entry) = self.entries.lock().get_mut(pod.uid()) {
             entry.pod = pod.clone();
             let stored = pod.status.clone().unwrap_or_default();
-            if entry.written == entry.version && differs(&stored, &entry.status) {
+            if entry.written == entry.version && differs(&stored, &entry.to_tell()) {
                 entry.written = 0;
                 self.changed.notify_one();
             }
@@ -148,7 +193,7 @@ impl StatusManager {
         entries
             .values()
             .filter(of_interest)
-            .map(|e| (e.pod.clone(), e.status.clone(), e.version, e.version != e.written, e.freed))
+            .map(|e| (e.pod.clone(), e.to_tell(), e.version, e.version != e.written, e.freed))
             .collect()
     }
 
@@ -181,6 +226,7 @@ impl StatusManager {
             }
             if let Some(entry) = self.entries.lock().get_mut(pod.uid()) {
                 entry.written = version;
+                entry.told.clone_from(&status.phase);
             }
         }
         if freed && pod.is_deleted() && !pod.is_static() {
@@ -230,7 +276,18 @@ pub fn render_patch(uid: &str, status: &PodStatus) -> Value {
             list.insert(0, json!({"$patch": "replace"}));
         }
     }
+    if let Some(conditions) = map.get_mut("conditions").and_then(Value::as_array_mut) {
+        // Conditions that end by going away; the list is merged by type otherwise.
+        for kind in ["PodResizePending", "PodResizeInProgress"] {
+            if !conditions.iter().any(|c| c["type"] == kind) {
+                conditions.push(json!({"$patch": "delete", "type": kind}));
+            }
+        }
+    }
     for condition in map.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
+        if condition.get("$patch").is_some() {
+            continue;
+        }
         for key in ["reason", "message"] {
             if let Some(fields) = condition.as_object_mut() {
                 fields.entry(key).or_insert(Value::Null);

@@ -52,6 +52,7 @@ impl Case {
             state: &self.state,
             failures: &self.failures,
             probes: &self.probes,
+            resize: &[],
             terminal,
             host_ips: &["192.0.2.1".parse().unwrap()],
             runtime_name: "containerd",

@@ -1,6 +1,6 @@
 use super::*;
-use crate::source::{BoxFuture, TokenRequest};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use crate::source::{BoxFuture, Credential, TokenRequest};
+use k8s_openapi::api::core::v1::{ClusterTrustBundleProjection, ConfigMap, PodCertificateProjection, Secret};
 use serde_json::json;
 
 struct Objects;
@@ -29,6 +29,24 @@ impl ObjectSource for Objects {
 
     fn claim<'a>(&'a self, _: &'a str, name: &'a str) -> BoxFuture<'a, Result<String, VolumeError>> {
         Box::pin(async move { Err(VolumeError::NotFound("persistentvolumeclaim", name.to_owned())) })
+    }
+
+    fn trust_anchors<'a>(
+        &'a self,
+        _: &'a Pod,
+        wanted: &'a ClusterTrustBundleProjection,
+    ) -> BoxFuture<'a, Result<String, VolumeError>> {
+        Box::pin(async move { Ok(format!("anchors of {}", wanted.name.as_deref().unwrap_or_default())) })
+    }
+
+    fn credential<'a>(
+        &'a self,
+        _: &'a Pod,
+        (volume, index): (&'a str, usize),
+        wanted: &'a PodCertificateProjection,
+    ) -> BoxFuture<'a, Result<Credential, VolumeError>> {
+        let chain = format!("chain of {} at {volume}[{index}]", wanted.signer_name);
+        Box::pin(async move { Ok(Credential { key: "key,".to_owned(), chain }) })
     }
 }
 
@@ -82,4 +100,30 @@ async fn what_is_missing_or_unsupported_is_named() {
     let orphan = pod(json!([]), json!([{"name": "v", "mountPath": "/v"}]));
     let container = &orphan.spec.as_ref().unwrap().containers[0];
     assert!(all.container_mounts(&orphan, container, &[]).await.unwrap_err().permanent());
+}
+
+#[tokio::test]
+async fn a_projection_joins_its_sources_and_names_all_that_fail() {
+    let sources = json!([
+        {"clusterTrustBundle": {"name": "b", "path": "ca.pem"}},
+        {"podCertificate": {"signerName": "s/x", "keyType": "ECDSAP256", "credentialBundlePath": "both",
+            "certificateChainPath": "chain"}}
+    ]);
+    let mut user = pod(json!([{"name": "v", "projected": {"sources": sources}}]), json!([]));
+    let container = user.spec.as_mut().unwrap().containers.first_mut().unwrap();
+    container.security_context = Some(serde_json::from_value(json!({"runAsUser": 7})).unwrap());
+    let volume = user.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0].clone();
+    let payload = contents::payload(&user, &volume, &Objects, &NodeFacts::default()).await.unwrap();
+    let text = |path: &str| String::from_utf8(payload[path].data.clone()).unwrap();
+    assert_eq!(text("ca.pem"), "anchors of b");
+    assert_eq!(text("both"), "key,chain of s/x at v[1]");
+    assert_eq!(text("chain"), "chain of s/x at v[1]");
+    assert_eq!((payload["ca.pem"].mode, payload["ca.pem"].owner), (0o600, Some(7)));
+    assert_eq!(payload.len(), 3);
+    let sources = json!([{"secret": {"name": "a"}}, {"configMap": {"name": "b"}}, {"secret": {"name": "a"}}]);
+    let failing = pod(json!([{"name": "v", "projected": {"sources": sources}}]), json!([]));
+    let volume = failing.spec.as_ref().unwrap().volumes.as_ref().unwrap()[0].clone();
+    let error = contents::payload(&failing, &volume, &Objects, &NodeFacts::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "[secret \"a\" not found, configmap \"b\" not found]");
+    assert!(!error.permanent());
 }

@@ -1,16 +1,18 @@
 //! Starting one container: image, configuration, create, start, postStart.
 
+use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use copepod_cri::{CriError, v1 as cri};
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::core::v1::{Container, Pod, VolumeMount};
 
 use super::{PodRuntime, field_path};
 use crate::pod::PodExt;
 use crate::ports::{EventKind, SetupError};
 use crate::runtime::container::{ContainerInput, render_container};
+use crate::runtime::images::{ImageError, ReadyImage};
 use crate::runtime::plan::KillReason;
 use crate::runtime::{hooks, hosts, logs, view};
 use crate::types::RuntimePod;
@@ -29,6 +31,8 @@ pub(super) struct Run<'a> {
     pub(super) sandbox: &'a Sandbox,
     /// Container whose processes an ephemeral container sees.
     pub(super) target: Option<String>,
+    /// What became of the images that are volumes, by the volume's name.
+    pub(super) image_volumes: &'a HashMap<String, Result<ReadyImage, ImageError>>,
 }
 
 /// Why a container did not start.
@@ -41,7 +45,7 @@ pub(super) struct Failure {
 
 impl PodRuntime {
     pub(super) async fn start_container(&self, run: &Run<'_>, container: &Container) -> Result<(), Failure> {
-        let Run { pod, state, sandbox, target } = run;
+        let Run { pod, state, sandbox, target, image_volumes } = run;
         let path = field_path(pod, &container.name);
         let event =
             |kind, reason: &str, text: &str| self.events.pod_event(pod, path.clone(), kind, reason, text);
@@ -53,6 +57,18 @@ impl PodRuntime {
             event(EventKind::Warning, "Failed", &format!("Error: {}", error.reason));
             Failure { reason: error.reason, message: error.message, retry: error.retry }
         })?;
+        let mut volume_images = HashMap::new();
+        for mount in container.volume_mounts.iter().flatten() {
+            match image_volumes.get(&mount.name) {
+                None => {}
+                Some(Ok(image)) => drop(volume_images.insert(mount.name.as_str(), &image.image_ref)),
+                Some(Err(error)) => {
+                    event(EventKind::Warning, "Failed", &format!("Error: {}", error.reason));
+                    let message = error.message.clone();
+                    return Err(Failure { reason: error.reason, message, retry: error.retry });
+                }
+            }
+        }
         let restart_count = match state.container(&container.name) {
             Some(last) => last.restart_count + 1,
             None => logs::restart_count_from_logs(&self.log_dir(pod, container)),
@@ -62,6 +78,12 @@ impl PodRuntime {
             .await
             .map_err(|error| fail("CreateContainerConfigError", &error))?;
         let input = ContainerInput { image_ref: image.image_ref, image_user: image.user, ..input };
+        let mut input = input;
+        for (mount, wanted) in input.mounts.iter_mut().zip(container.volume_mounts.iter().flatten()) {
+            if let (Some(image), Some(found)) = (&mut mount.image, volume_images.get(wanted.name.as_str())) {
+                image.user_specified_image = std::mem::replace(&mut image.image, (*found).clone());
+            }
+        }
         let config = render_container(input, &self.config.root_dir.join("seccomp"))
             .map_err(|error| fail("CreateContainerConfigError", &error))?;
         let id = self
@@ -69,6 +91,7 @@ impl PodRuntime {
             .create_container(&sandbox.id, config, sandbox.config.clone())
             .await
             .map_err(|error| fail("CreateContainerError", &error.message()))?;
+        self.note_given(&id, container);
         event(EventKind::Normal, "Created", "Container created");
         self.runtime
             .start_container(&id)
@@ -94,6 +117,13 @@ impl PodRuntime {
         let addresses = self.addresses(pod);
         let env = self.environment.resolve(pod, container, &addresses).await?;
         let mut mounts = self.volumes.container_mounts(pod, container, &env).await?;
+        let handler = self.state.handler(&self.classes.handler(pod).await?);
+        for (mount, wanted) in mounts.iter_mut().zip(container.volume_mounts.iter().flatten()) {
+            mount.recursive_read_only = recursive_read_only(wanted, handler.recursive_read_only_mounts)
+                .map_err(|why| {
+                    SetupError::Config(format!("failed to resolve recursive read-only mode: {why}"))
+                })?;
+        }
         let io = |what: &str, error: std::io::Error| SetupError::Config(format!("{what}: {error}"));
         if hosts::is_managed(container) && !addresses.pod_ips.is_empty() {
             mounts.push(
@@ -116,6 +146,7 @@ impl PodRuntime {
             env,
             mounts,
             extra_groups: self.volumes.extra_groups(pod),
+            users: self.users.of(pod).map_err(SetupError::Retry)?,
             target,
             memory_capacity: self.memory_capacity,
         })
@@ -189,5 +220,53 @@ impl PodRuntime {
         let status = self.runtime.container_status(id).await?;
         let found = view::container_view(&status, "");
         self.kill_container(pod, &found, "FailedPostStartHook", KillReason::Other, None).await
+    }
+}
+
+/// Whether a mount is read-only down to the mounts inside it.
+///
+/// # Errors
+/// Upstream's words for a mode that contradicts the mount or that the runtime does not have.
+pub(crate) fn recursive_read_only(mount: &VolumeMount, supported: bool) -> Result<bool, String> {
+    let asks =
+        |what: &str| Err(format!("volume {:?} requested recursive read-only mode, but {what}", mount.name));
+    let mode = mount.recursive_read_only.as_deref().unwrap_or("Disabled");
+    if mode == "Disabled" {
+        return Ok(false);
+    }
+    if mount.read_only != Some(true) {
+        return asks("it is not read-only");
+    }
+    if let Some(propagation) = mount.mount_propagation.as_deref().filter(|p| *p != "None") {
+        return asks(&format!("it is not compatible with propagation {propagation:?}"));
+    }
+    match mode {
+        "IfPossible" => Ok(supported),
+        "Enabled" if supported => Ok(true),
+        "Enabled" => asks("it is not supported by the runtime"),
+        other => Err(format!("unknown recursive read-only mode {other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recursive_read_only_follows_the_mount_and_the_runtime() {
+        let ask = |mode: &str, read_only: bool, supported: bool| {
+            let mount = VolumeMount {
+                name: "v".to_owned(),
+                read_only: Some(read_only),
+                recursive_read_only: Some(mode.to_owned()),
+                ..VolumeMount::default()
+            };
+            recursive_read_only(&mount, supported)
+        };
+        assert_eq!(ask("Disabled", false, true), Ok(false));
+        assert_eq!(ask("IfPossible", true, false), Ok(false));
+        assert_eq!(ask("Enabled", true, true), Ok(true));
+        assert!(ask("Enabled", true, false).unwrap_err().contains("not supported by the runtime"));
+        assert!(ask("IfPossible", false, true).unwrap_err().contains("it is not read-only"));
     }
 }

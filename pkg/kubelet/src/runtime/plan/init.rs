@@ -7,7 +7,7 @@
 use copepod_cri::v1::ContainerState;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use super::{Kill, KillReason, PodActions, ProbeResult, ProbeVerdicts, changed, should_start};
+use super::{Kill, KillReason, PodActions, ProbeResult, ProbeVerdicts, changed, resize_needed, should_start};
 use crate::pod::{PodExt, RestartPolicy, is_sidecar};
 use crate::types::{RuntimeContainer, RuntimePod};
 
@@ -20,6 +20,8 @@ struct Verdict {
     done: bool,
     /// The pod failed.
     fatal: bool,
+    /// Change its limits.
+    resize: bool,
     /// Kill it first.
     kill: Option<(String, KillReason)>,
 }
@@ -64,6 +66,9 @@ pub(super) fn plan_init(
         if let Some((message, reason)) = verdict.kill {
             actions.kill.push(Kill { id: found.id.clone(), name: found.name.clone(), message, reason });
         }
+        if verdict.resize {
+            actions.resize.push((found.id.clone(), found.name.clone()));
+        }
         if verdict.done {
             if index + 1 == inits.len() {
                 initialized = true;
@@ -93,7 +98,9 @@ fn judge(
 ) -> Verdict {
     match found.state {
         ContainerState::ContainerCreated => Verdict { start: true, ..Verdict::default() },
-        ContainerState::ContainerRunning if is_sidecar(container) => judge_sidecar(container, found, probes),
+        ContainerState::ContainerRunning if is_sidecar(container) => {
+            judge_sidecar(pod, container, found, probes)
+        }
         ContainerState::ContainerRunning => Verdict::default(),
         ContainerState::ContainerExited if is_sidecar(container) => {
             Verdict { start: true, ..Verdict::default() }
@@ -122,7 +129,12 @@ fn judge(
     }
 }
 
-fn judge_sidecar(container: &Container, found: &RuntimeContainer, probes: &dyn ProbeVerdicts) -> Verdict {
+fn judge_sidecar(
+    pod: &Pod,
+    container: &Container,
+    found: &RuntimeContainer,
+    probes: &dyn ProbeVerdicts,
+) -> Verdict {
     let failed = |what: &str, reason| Verdict {
         start: true,
         kill: Some((format!("Init container {} {what}", container.name), reason)),
@@ -140,6 +152,12 @@ fn judge_sidecar(container: &Container, found: &RuntimeContainer, probes: &dyn P
         verdict = Verdict { done: true, ..failed("definition changed", KillReason::Other) };
     } else if container.liveness_probe.is_some() && probes.liveness(&found.id) == Some(ProbeResult::Failure) {
         verdict = Verdict { done: true, ..failed("failed liveness probe", KillReason::Liveness) };
+    } else if let Some(restarts) = resize_needed(pod, container, found) {
+        verdict = if restarts {
+            Verdict { done: true, ..failed("resize requires restart", KillReason::Other) }
+        } else {
+            Verdict { resize: true, ..verdict }
+        };
     }
     verdict
 }
