@@ -62,8 +62,8 @@ impl Server {
             ("services", _) => self.service_destination(&call).await?,
             _ => self.node_destination(&call).await?,
         };
-        let Call { parts, body, .. } = call;
-        forward(&self.kubelets, destination, parts, body).await
+        let Call { parts, mut body, .. } = call;
+        forward(&self.kubelets, destination, parts, body.take()).await
     }
 
     async fn admit_connect(&self, call: &Call) -> ApiResult<()> {

@@ -2,9 +2,11 @@
 
 use percent_encoding::percent_decode_str;
 
+mod body;
 mod options;
 mod query;
 
+pub(crate) use body::RequestBody;
 pub(crate) use options::{WriteOptions, delete_options, list_options};
 pub(crate) use query::Query;
 

@@ -23,7 +23,7 @@ use crate::kubelet::Kubelets;
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
 use crate::reader::Reader;
-use crate::request::{Query, RequestInfo};
+use crate::request::{Query, RequestBody, RequestInfo};
 use crate::respond;
 use crate::serve::{Handler, Peer};
 
@@ -70,7 +70,7 @@ pub(crate) struct Call {
     /// Its head.
     pub parts: http::request::Parts,
     /// Its body, until it is read.
-    pub body: Option<Incoming>,
+    pub body: RequestBody,
     /// Who sends it.
     pub user: UserInfo,
     /// Warnings for its answer.
@@ -210,17 +210,18 @@ impl Server {
         info: RequestInfo,
         query: Query,
     ) -> Response<Body> {
-        let user = match self.authn.authenticate(&peer.identity, request.headers()).await {
-            Ok(user) => user,
-            Err(error) => return respond::error(&error),
-        };
-        let user = match impersonation::impersonate(user, request.headers(), &self.authz).await {
-            Ok(user) => user,
-            Err(error) => return respond::error(&error),
-        };
         let (parts, body) = request.into_parts();
+        let body = RequestBody::new(body);
+        let user = match self.authn.authenticate(&peer.identity, &parts.headers).await {
+            Ok(user) => user,
+            Err(error) => return respond::error(&error),
+        };
+        let user = match impersonation::impersonate(user, &parts.headers, &self.authz).await {
+            Ok(user) => user,
+            Err(error) => return respond::error(&error),
+        };
         let warnings = Warnings::default();
-        let call = Call { info, query, parts, body: Some(body), user, warnings: warnings.clone() };
+        let call = Call { info, query, parts, body, user, warnings: warnings.clone() };
         if let Err(error) = self.authz.require(&call.check()).await {
             return respond::error(&error);
         }

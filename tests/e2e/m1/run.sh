@@ -17,9 +17,9 @@ ip address add 192.168.77.1/32 dev lo # an address that may be advertised, which
 HERE=$(cd "$(dirname "$0")" && pwd)
 DIR=$(mktemp -d); P=$DIR/pki; mkdir -p "$P"
 trap '[ -n "${KEEP:-}" ] || rm -rf "$DIR"' EXIT
-PASS=0; FAIL=0
+PASS=0; FAIL=0; FAILED=
 ok() { PASS=$((PASS + 1)); echo "ok   $1"; }
-bad() { FAIL=$((FAIL + 1)); echo "FAIL $1${2:+: $2}"; }
+bad() { FAIL=$((FAIL + 1)); FAILED+=$'\n'"FAIL $1${2:+: $2}"; echo "FAIL $1${2:+: $2}"; }
 is() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$3', got '$2'"; fi; }
 has() { case "$2" in *"$3"*) ok "$1" ;; *) bad "$1" "no '$3' in '$(echo "$2" | head -c 600)'" ;; esac; }
 wait_for() { # name seconds command...
@@ -190,5 +190,5 @@ is "no forbidden, conflict or decode error in the logs" "$TROUBLE" ""
 kill "$PID_apiserver"; wait "$PID_apiserver" 2>/dev/null
 start_apiserver
 wait_for "the server comes back with the same state" 30 k get namespace t
-echo "m1: $PASS passed, $FAIL failed ($WATCHERS watchers)"
+printf "m1: %d passed, %d failed (%d watchers)%s\n" "$PASS" "$FAIL" "$WATCHERS" "$FAILED" # failures once more: logs get cut
 [ "$FAIL" = 0 ]
