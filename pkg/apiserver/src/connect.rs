@@ -18,10 +18,11 @@ use crate::server::{Call, Server};
 
 mod endpoint;
 mod forward;
+mod links;
 mod options;
 mod pods;
 
-pub(crate) use forward::{Destination, forward};
+pub(crate) use forward::{Destination, Relay, forward, relay};
 
 /// Whether a request is for a connection rather than an object.
 pub(crate) fn serves(info: &RequestInfo) -> bool {

@@ -9,6 +9,8 @@ use bytes::Bytes;
 use copepod_api::{ResourceDef, Scope, Subresource};
 use serde_json::{Map, Value, json};
 
+use crate::aggregator::Remote;
+
 mod aggregated;
 
 pub(crate) use aggregated::MEDIA_TYPE as AGGREGATED;
@@ -40,8 +42,20 @@ const ORDER: &[&str] = &[
     "lifecycle.k8s.io",
 ];
 
-/// A group's versions, preferred first, each with its rows sorted by plural.
-type Versions = Vec<(String, Vec<Arc<ResourceDef>>)>;
+/// A group's versions, preferred first.
+type Versions = Vec<(String, Served)>;
+
+/// Who serves a version.
+#[derive(Debug, Clone)]
+enum Served {
+    /// This server: its rows, sorted by plural.
+    Here(Vec<Arc<ResourceDef>>),
+    /// Another server.
+    Elsewhere(Arc<Remote>),
+}
+
+/// The groups and versions of other servers.
+pub(crate) type Remotes = BTreeMap<(String, String), Arc<Remote>>;
 
 /// All documents of one state of the rows.
 #[derive(Debug, Default)]
@@ -53,17 +67,20 @@ pub(crate) struct Discovery {
 }
 
 impl Discovery {
-    /// Builds the documents of `rows`.
-    pub(crate) fn build(rows: &[Arc<ResourceDef>]) -> Self {
-        let groups = group(rows);
+    /// Builds the documents of `rows` and of what other servers serve.
+    pub(crate) fn build(rows: &[Arc<ResourceDef>], remotes: &Remotes) -> Self {
+        let groups = group(rows, remotes);
         let mut documents: BTreeMap<String, Bytes> = BTreeMap::new();
         let mut add =
             |path: String, document: &Value| drop(documents.insert(path, document.to_string().into()));
         let mut listed = Vec::new();
         for (name, versions) in &groups {
             let prefix = if name.is_empty() { "/api".to_owned() } else { format!("/apis/{name}") };
-            for (version, rows) in versions {
-                add(format!("{prefix}/{version}"), &resource_list(name, version, rows));
+            for (version, served) in versions {
+                // Of another server's resources that server tells.
+                if let Served::Here(rows) = served {
+                    add(format!("{prefix}/{version}"), &resource_list(name, version, rows));
+                }
             }
             if !name.is_empty() {
                 let mut group = api_group(name, versions);
@@ -101,28 +118,49 @@ impl Discovery {
     }
 }
 
-/// Sorts rows into groups and versions.
-fn group(rows: &[Arc<ResourceDef>]) -> Vec<(String, Versions)> {
-    let mut groups: BTreeMap<&str, BTreeMap<&str, Vec<Arc<ResourceDef>>>> = BTreeMap::new();
+/// Sorts rows and other servers' versions into groups and versions.
+fn group(rows: &[Arc<ResourceDef>], remotes: &Remotes) -> Vec<(String, Versions)> {
+    let mut groups: BTreeMap<&str, BTreeMap<&str, Served>> = BTreeMap::new();
     for row in rows {
-        groups.entry(&row.group).or_default().entry(&row.version).or_default().push(Arc::clone(row));
+        let version = groups.entry(&row.group).or_default().entry(&row.version);
+        if let Served::Here(list) = version.or_insert_with(|| Served::Here(Vec::new())) {
+            list.push(Arc::clone(row));
+        }
+    }
+    for ((group, version), remote) in remotes {
+        groups.entry(group).or_default().insert(version, Served::Elsewhere(Arc::clone(remote)));
     }
     let mut out: Vec<(String, Versions)> = groups
         .into_iter()
         .map(|(name, versions)| {
-            let mut versions: Versions = versions
-                .into_iter()
-                .map(|(version, mut rows)| {
-                    rows.sort_by(|a, b| a.plural.cmp(&b.plural));
-                    (version.to_owned(), rows)
-                })
-                .collect();
+            let mut versions: Versions =
+                versions.into_iter().map(|(version, served)| (version.to_owned(), served.sorted())).collect();
             versions.sort_by(|a, b| version_rank(&b.0).cmp(&version_rank(&a.0)).then_with(|| a.0.cmp(&b.0)));
             (name.to_owned(), versions)
         })
         .collect();
-    out.sort_by_key(|(name, _)| ORDER.iter().position(|o| o == name).unwrap_or(ORDER.len()));
+    out.sort_by_key(|(name, versions)| {
+        let known = ORDER.iter().position(|o| o == name).unwrap_or(ORDER.len());
+        (known, std::cmp::Reverse(versions.iter().map(|(_, served)| served.priority()).max()))
+    });
     out
+}
+
+impl Served {
+    fn sorted(mut self) -> Self {
+        if let Self::Here(rows) = &mut self {
+            rows.sort_by(|a, b| a.plural.cmp(&b.plural));
+        }
+        self
+    }
+
+    /// The priority of a group that is not built in.
+    fn priority(&self) -> i64 {
+        match self {
+            Self::Here(_) => 1000,
+            Self::Elsewhere(remote) => remote.priority,
+        }
+    }
 }
 
 /// Kubernetes' version order: stable before beta before alpha, higher numbers first, other words last.

@@ -15,6 +15,7 @@
 //! - What the server keeps in memory beside the registry is the parsed RBAC objects and the discovery documents.
 
 mod admission;
+mod aggregator;
 mod authn;
 mod authz;
 mod body;

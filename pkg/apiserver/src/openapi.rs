@@ -8,13 +8,16 @@ use copepod_api::{ApiError, ApiResult, Reason, ResourceDef};
 use copepod_registry::Registry;
 use copepod_schema::openapi::{self, Custom, Sources};
 use http::{HeaderValue, Response, header};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::aggregator::Aggregator;
 use crate::body::Body;
 use crate::handlers::{GIT_VERSION, tagged};
 use crate::negotiate;
 use crate::reader::Reader;
 use crate::server::Call;
+
+mod merge;
 
 /// The documents' source.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct OpenApi {
     pub registry: Arc<Registry>,
     /// Reads CustomResourceDefinitions.
     pub reader: Reader,
+    /// Other servers.
+    pub aggregator: Arc<Aggregator>,
 }
 
 /// The rows of one document, and the schemas of the custom ones.
@@ -51,7 +56,13 @@ impl OpenApi {
                     let material = self.material(rows).await;
                     entries.push((path, material.with(openapi::digest)));
                 }
-                let document = openapi::index(entries).to_string();
+                let mut index = openapi::index(entries);
+                for ((group, version), remote) in self.aggregator.remotes().iter() {
+                    if let Some(url) = &remote.openapi {
+                        index["paths"][format!("apis/{group}/{version}")] = json!({"serverRelativeURL": url});
+                    }
+                }
+                let document = index.to_string();
                 let tag = hex::encode_upper(ring::digest::digest(&ring::digest::SHA512, document.as_bytes()));
                 Ok(Some(tagged(call, document.into(), &tag, "application/json")))
             }
@@ -85,9 +96,19 @@ impl OpenApi {
             return Err(ApiError::new(Reason::NotAcceptable, text));
         }
         let material = self.material(self.registry.rows()).await;
-        let tag = material.with(openapi::digest);
+        let others = self.aggregator.openapi_v2().await;
+        let mut tag = material.with(openapi::digest);
+        if !others.is_empty() {
+            let all = format!("{tag}{}", Value::from(others.clone()));
+            tag = hex::encode_upper(ring::digest::digest(&ring::digest::SHA512, all.as_bytes()));
+        }
         let known = is_known(call, &tag);
-        let document = if known { Bytes::new() } else { material.with(openapi::v2).to_string().into() };
+        let document = if known {
+            Bytes::new()
+        } else {
+            let document = material.with(openapi::v2).to_string();
+            if others.is_empty() { document.into() } else { merge::all(&document, others)?.into() }
+        };
         Ok(tagged(call, document, &tag, "application/json"))
     }
 

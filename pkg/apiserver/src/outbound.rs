@@ -43,27 +43,14 @@ impl Outbound {
         Arc::new(Self { resolver: address::Resolver { reader, routing }, pool: Pool::default() })
     }
 
-    /// Posts JSON and reads JSON back. Without a timeout the caller's own deadline is the only one.
+    /// Posts JSON and reads JSON back.
     ///
     /// # Errors
     /// A text as upstream's client words it.
-    pub(crate) async fn post(
-        &self,
-        to: &Endpoint,
-        timeout: Option<Duration>,
-        body: String,
-    ) -> Result<Value, String> {
-        let mut url = to.url();
-        if let Some(timeout) = timeout {
-            url.push_str(&format!("?timeout={}s", timeout.as_secs_f64().ceil()));
-        }
-        let exchange = self.exchange(to, &url, Bytes::from(body));
-        let done = match timeout {
-            Some(timeout) => tokio::time::timeout(timeout, exchange)
-                .await
-                .unwrap_or_else(|_| Err("context deadline exceeded".to_owned())),
-            None => exchange.await,
-        };
+    pub(crate) async fn post(&self, to: &Endpoint, timeout: Duration, body: String) -> Result<Value, String> {
+        let url = format!("{}?timeout={}s", to.url(), timeout.as_secs_f64().ceil());
+        let exchange = tokio::time::timeout(timeout, self.exchange(to, &url, Bytes::from(body))).await;
+        let done = exchange.unwrap_or_else(|_| Err("context deadline exceeded".to_owned()));
         let answer = done.map_err(|why| format!("Post {}: {why}", copepod_api::field::quote(&url)))?;
         answer::json(answer.status().as_u16(), content_type(&answer), answer.body())
     }
@@ -114,13 +101,45 @@ impl Outbound {
         Ok(response)
     }
 
-    /// A new connection to an endpoint with a client certificate, for requests that are passed on.
+    /// A new connection to an endpoint, for requests that are passed on.
     ///
     /// # Errors
     /// A text as upstream's client words it.
-    pub(crate) async fn dial(&self, to: &Endpoint, identity: Option<&Identity>) -> Result<Stream, String> {
+    pub(crate) async fn dial_to(
+        &self,
+        to: &Endpoint,
+        place: &Place,
+        identity: Option<&Identity>,
+    ) -> Result<Stream, String> {
+        self.pool.dial(to, place, identity).await
+    }
+
+    /// GET of a path over a connection of its own; the code and the body.
+    ///
+    /// # Errors
+    /// A text as upstream's client words it.
+    pub(crate) async fn get(
+        &self,
+        to: &Endpoint,
+        identity: Option<&Identity>,
+        path: &str,
+        identify: impl FnOnce(&mut http::HeaderMap),
+    ) -> Result<(u16, Bytes), String> {
         let place = self.resolver.resolve(to).await?;
-        self.pool.dial(to, &place, identity).await
+        let mut sender = self.pool.connect(to, &place, identity).await?;
+        let mut request = Request::new(Full::new(Bytes::new()));
+        *request.uri_mut() = path.parse().map_err(|_| format!("invalid path {path}"))?;
+        let headers = request.headers_mut();
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        if let Ok(host) = HeaderValue::from_str(&place.to_string()) {
+            headers.insert(header::HOST, host);
+        }
+        identify(headers);
+        let response = sender.send_request(boxed(request)).await.map_err(|e| pool::failure(&e))?;
+        let status = response.status().as_u16();
+        let body =
+            Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|e| e.to_string())?;
+        Ok((status, body.to_bytes()))
     }
 
     /// Where an endpoint is now.

@@ -18,6 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission;
+use crate::aggregator::Aggregator;
 use crate::authn::Authenticator;
 use crate::authn::request_header::RequestHeader;
 use crate::authn::service_account::TokenAuthority;
@@ -37,8 +38,8 @@ use crate::reader::Reader;
 use crate::serve::{self, Trust, tls};
 use crate::server::Server;
 
-/// How often a bundle of authorities is looked at.
-const RELOAD: Duration = Duration::from_secs(60);
+mod reload;
+
 /// How long readiness fails before connections are drained, so that clients can turn away.
 const GOODBYE: Duration = Duration::from_millis(200);
 
@@ -54,11 +55,12 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Serv
     let listener =
         TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })?;
     let port = listener.local_addr().map_err(|source| ServeError::Listen { address, source })?.port();
-    let acceptor = tls::server_config(&config.tls_cert_file, &config.tls_private_key_file, &trust.clients)?;
+    let serving = tls::Serving::load(&config.tls_cert_file, &config.tls_private_key_file)?;
+    let acceptor = tls::server_config(Arc::clone(&serving), &trust.clients)?;
     // Tasks behind the server outlive its last request.
     let inner = CancellationToken::new();
     let server = Arc::new(assemble(config, port, &inner).await?);
-    spawn_tasks(&server, &trust, &inner);
+    spawn_tasks(&server, &trust, serving, &inner);
     tracing::info!(%address, port, "serving");
     let serving = CancellationToken::new();
     let stop = {
@@ -157,6 +159,8 @@ async fn assemble(config: Config, port: u16, inner: &CancellationToken) -> Resul
     let client = config.kubelet_client_certificate.as_deref().zip(config.kubelet_client_key.as_deref());
     let files = KubeletFiles { client, authority: config.kubelet_certificate_authority.as_deref() };
     let kubelets = Kubelets::load(files, &config.kubelet_preferred_address_types)?;
+    let proxy = config.proxy_client_cert_file.as_deref().zip(config.proxy_client_key_file.as_deref());
+    let aggregator = Arc::new(Aggregator::new(reader.clone(), outbound, proxy)?);
     Ok(Server {
         authn: Authenticator {
             request_header: RequestHeader {
@@ -175,8 +179,13 @@ async fn assemble(config: Config, port: u16, inner: &CancellationToken) -> Resul
         port,
         authz: authorizer,
         admission,
-        discovery: ArcSwap::from_pointee(Discovery::build(&registry.rows())),
-        openapi: OpenApi { registry: Arc::clone(&registry), reader: reader.clone() },
+        discovery: ArcSwap::from_pointee(Discovery::build(&registry.rows(), &aggregator.remotes())),
+        openapi: OpenApi {
+            registry: Arc::clone(&registry),
+            reader: reader.clone(),
+            aggregator: Arc::clone(&aggregator),
+        },
+        aggregator,
         kubelets,
         metrics: Metrics::default(),
         health: Health::default(),
@@ -187,7 +196,7 @@ async fn assemble(config: Config, port: u16, inner: &CancellationToken) -> Resul
     })
 }
 
-fn spawn_tasks(server: &Arc<Server>, trust: &Trust, inner: &CancellationToken) {
+fn spawn_tasks(server: &Arc<Server>, trust: &Trust, serving: Arc<tls::Serving>, inner: &CancellationToken) {
     for resource in ["roles", "rolebindings", "clusterroles", "clusterrolebindings"] {
         let watching = watch_rbac(Arc::clone(server), resource);
         copepod_supervisor::spawn("rbac index", cancellable(watching, inner.clone()));
@@ -199,8 +208,10 @@ fn spawn_tasks(server: &Arc<Server>, trust: &Trust, inner: &CancellationToken) {
     );
     let rows = Arc::clone(server);
     copepod_supervisor::spawn("discovery", cancellable(follow_rows(rows), inner.clone()));
-    let reloading = reload(server.config.clone(), trust.clone());
-    copepod_supervisor::spawn("authorities", cancellable(reloading, inner.clone()));
+    let checking = Arc::clone(&server.aggregator).watch();
+    copepod_supervisor::spawn("aggregator", cancellable(checking, inner.clone()));
+    let reloading = reload::follow(Arc::clone(server), trust.clone(), serving);
+    copepod_supervisor::spawn("certificate files", cancellable(reloading, inner.clone()));
 }
 
 async fn cancellable(task: impl Future<Output = ()>, token: CancellationToken) {
@@ -212,11 +223,17 @@ async fn cancellable(task: impl Future<Output = ()>, token: CancellationToken) {
 
 /// Rebuilds discovery whenever rows come or go.
 async fn follow_rows(server: Arc<Server>) {
-    let mut changed = server.registry.changed();
+    let (mut changed, mut elsewhere) = (server.registry.changed(), server.aggregator.changed());
     loop {
         changed.borrow_and_update();
-        server.discovery.store(Arc::new(Discovery::build(&server.registry.rows())));
-        if changed.changed().await.is_err() {
+        elsewhere.borrow_and_update();
+        let documents = Discovery::build(&server.registry.rows(), &server.aggregator.remotes());
+        server.discovery.store(Arc::new(documents));
+        let ticked = tokio::select! {
+            ticked = changed.changed() => ticked,
+            ticked = elsewhere.changed() => ticked,
+        };
+        if ticked.is_err() {
             return;
         }
     }
@@ -252,29 +269,6 @@ async fn watch_rbac(server: Arc<Server>, resource: &'static str) {
             Err(error) => {
                 tracing::warn!(%error, resource, "watch");
                 tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        }
-    }
-}
-
-/// Reads the bundles of authorities again when their files change.
-async fn reload(config: Config, trust: Trust) {
-    let bundles =
-        [(config.client_ca_file, trust.clients), (config.requestheader_client_ca_file, trust.front_proxies)];
-    let modified = |path: &PathBuf| std::fs::metadata(path).and_then(|m| m.modified()).ok();
-    let mut seen: Vec<_> = bundles.iter().map(|(file, _)| file.as_ref().and_then(modified)).collect();
-    loop {
-        tokio::time::sleep(RELOAD).await;
-        for ((file, authorities), seen) in bundles.iter().zip(&mut seen) {
-            let Some(path) = file else { continue };
-            let now = modified(path);
-            if now == *seen {
-                continue;
-            }
-            *seen = now;
-            match std::fs::read(path).map_err(|e| e.to_string()).and_then(|pem| authorities.load(&pem)) {
-                Ok(()) => tracing::info!(path = %path.display(), "authorities read again"),
-                Err(error) => tracing::error!(path = %path.display(), error, "authorities kept"),
             }
         }
     }

@@ -14,6 +14,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
+use crate::aggregator::Aggregator;
 use crate::authn::{Authenticator, impersonation};
 use crate::authz::{Authorizer, Check};
 use crate::body::Body;
@@ -47,6 +48,8 @@ pub(crate) struct Server {
     pub port: u16,
     pub admission: AdmissionChain,
     pub discovery: ArcSwap<Discovery>,
+    /// Other API servers behind this one.
+    pub aggregator: Arc<Aggregator>,
     pub openapi: OpenApi,
     pub kubelets: Kubelets,
     pub metrics: Metrics,
@@ -242,6 +245,9 @@ impl Server {
     /// Boxed: the futures of all handlers together are large, and most connections sit in the accept loop.
     fn route(self: Arc<Self>, call: Call) -> futures::future::BoxFuture<'static, ApiResult<Response<Body>>> {
         Box::pin(async move {
+            if let Some(remote) = self.aggregator.find(&call.info.path) {
+                return Ok(self.aggregator.pass(&remote, call).await);
+            }
             if call.info.is_resource { self.resource(call).await } else { self.non_resource(call).await }
         })
     }

@@ -113,7 +113,7 @@ impl Store {
     /// Stored entries in the version that this row works in. Only a conversion webhook makes others of them.
     pub(crate) async fn converted(&self, entries: Vec<Arc<Entry>>) -> ApiResult<Vec<Arc<Entry>>> {
         match &self.row.webhook {
-            Some(webhook) => webhook.entries(entries, &self.row.working.api_version()).await,
+            Some(webhook) => webhook.entries(entries, &self.row.working.api_version(), false).await,
             None => Ok(entries),
         }
     }

@@ -30,7 +30,6 @@ const ROWS: &[(&str, &str, &str)] = &[
         "mutatingadmissionpolicybindings",
         "this server does not evaluate admission policies yet",
     ),
-    ("apiregistration.k8s.io", "apiservices", "this server does not aggregate other API servers yet"),
     ("", "resourcequotas", "this server does not enforce resource quotas yet"),
 ];
 

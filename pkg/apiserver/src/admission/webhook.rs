@@ -4,7 +4,6 @@
 //! Configurations are read again when one of them changed. A request that no rule matches costs a look at the rules.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use copepod_api::{ApiError, ApiResult, GroupVersionKind, GroupVersionResource};
 use copepod_registry::{Attributes, Registry};
@@ -163,10 +162,9 @@ impl Shared {
             .endpoint
             .as_ref()
             .map_err(|why| Failure::Calling(format!("could not get REST client: {why}")))?;
-        let timeout = Some(hook.timeout).filter(|t| *t > Duration::ZERO);
         let answer = self
             .outbound
-            .post(endpoint, timeout, review.to_string())
+            .post(endpoint, hook.timeout, review.to_string())
             .await
             .map_err(|why| Failure::Calling(format!("failed to call webhook: {why}")))?;
         let answer = review::read(hook.version(), &uid, mutating, &answer)

@@ -8,8 +8,9 @@ use http_body_util::{BodyExt as _, Empty, combinators::BoxBody};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 
+use super::links::Source;
 use crate::body::{Body, StreamError};
-use crate::kubelet::Kubelets;
+use crate::kubelet::{Io, Kubelets};
 
 /// Where a request goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,17 @@ fn outgoing_headers(from: &HeaderMap, authority: &str, upgrade: bool) -> HeaderM
     headers
 }
 
+/// Where on the far side a request goes.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    /// Host and port, for the `Host` header.
+    pub authority: String,
+    /// Path and query there.
+    pub path_and_query: String,
+    /// What to put before the paths of redirects and links; empty for none.
+    pub prefix: String,
+}
+
 /// Sends the request of `parts` and `body` to `to`.
 pub(crate) async fn forward(
     kubelets: &Kubelets,
@@ -79,28 +91,54 @@ pub(crate) async fn forward(
     body: Option<Incoming>,
 ) -> ApiResult<Response<Body>> {
     let io = kubelets.dial(&to).await.map_err(unreachable)?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake::<_, Outgoing>(TokioIo::new(io)).await.map_err(unreachable)?;
+    let authority = if to.host.contains(':') {
+        format!("[{}]:{}", to.host, to.port)
+    } else {
+        format!("{}:{}", to.host, to.port)
+    };
+    let relayed = Relay { authority, path_and_query: to.path_and_query, prefix: to.prefix };
+    relay(io, relayed, parts, body, |_| ()).await.map_err(unreachable)
+}
+
+/// Sends the request of `parts` and `body` over `io`; `last` changes the headers that are sent.
+pub(crate) async fn relay(
+    io: Box<dyn Io>,
+    to: Relay,
+    parts: http::request::Parts,
+    body: Option<Incoming>,
+    last: impl FnOnce(&mut HeaderMap),
+) -> Result<Response<Body>, String> {
+    let (mut sender, connection) = hyper::client::conn::http1::handshake::<_, Outgoing>(TokioIo::new(io))
+        .await
+        .map_err(|e| e.to_string())?;
     copepod_supervisor::spawn("proxy connection", async move {
         if let Err(error) = connection.with_upgrades().await {
             tracing::debug!(%error, "proxied connection");
         }
     });
     let upgrade = is_upgrade(&parts.headers);
-    let authority = if to.host.contains(':') {
-        format!("[{}]:{}", to.host, to.port)
-    } else {
-        format!("{}:{}", to.host, to.port)
-    };
     let outgoing: Outgoing = match body {
         Some(body) if !upgrade => body.boxed(),
         _ => Empty::new().map_err(|never| match never {}).boxed(),
     };
     let mut request = Request::new(outgoing);
     *request.method_mut() = parts.method.clone();
-    *request.uri_mut() = to.path_and_query.parse().map_err(|_| ApiError::bad_request("invalid path"))?;
-    *request.headers_mut() = outgoing_headers(&parts.headers, &authority, upgrade);
-    let mut response = sender.send_request(request).await.map_err(unreachable)?;
+    *request.uri_mut() = to.path_and_query.parse().map_err(|_| "invalid path".to_owned())?;
+    *request.headers_mut() = outgoing_headers(&parts.headers, &to.authority, upgrade);
+    let requested = parts.headers.get(header::HOST).and_then(|v| v.to_str().ok());
+    let requested = requested.or_else(|| parts.uri.authority().map(http::uri::Authority::as_str));
+    let source = (!to.prefix.is_empty()).then(|| Source {
+        host: to.authority.clone(),
+        requested: requested.unwrap_or_default().to_owned(),
+        prefix: to.prefix.clone(),
+    });
+    if let Some(source) = &source
+        && let Ok(value) = HeaderValue::from_str(&format!("{}{}", source.prefix, request.uri().path()))
+    {
+        request.headers_mut().insert("x-forwarded-uri", value);
+    }
+    last(request.headers_mut());
+    let mut response = sender.send_request(request).await.map_err(|e| e.to_string())?;
     if upgrade && response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let far = hyper::upgrade::on(&mut response);
         let near = hyper::upgrade::on(Request::from_parts(parts, ()));
@@ -108,20 +146,28 @@ pub(crate) async fn forward(
         let (head, _) = response.into_parts();
         return Ok(Response::from_parts(head, Body::empty()));
     }
-    Ok(answer(response, &to.prefix))
+    Ok(answer(response, source).await)
 }
 
-fn answer(response: Response<Incoming>, prefix: &str) -> Response<Body> {
+/// The answer as the client gets it: redirects and the links of pages lead back through the proxy.
+async fn answer(response: Response<Incoming>, source: Option<Source>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
         head.headers.remove(name);
     }
-    // A redirect to a path of the target must come back through the proxy.
-    let location = head.headers.get(header::LOCATION).and_then(|v| v.to_str().ok());
-    if let Some(path) = location.filter(|l| l.starts_with('/') && !l.starts_with("//") && !prefix.is_empty())
-        && let Ok(value) = HeaderValue::from_str(&format!("{prefix}{path}"))
-    {
-        head.headers.insert(header::LOCATION, value);
+    let text = |headers: &HeaderMap, name: HeaderName| {
+        headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned()
+    };
+    let location = text(&head.headers, header::LOCATION);
+    if let Some(source) = source {
+        let kind = text(&head.headers, header::CONTENT_TYPE);
+        if !location.is_empty() {
+            if let Ok(value) = HeaderValue::from_str(&source.rewrite(&location)) {
+                head.headers.insert(header::LOCATION, value);
+            }
+        } else if kind.split(';').next().is_some_and(|kind| kind.trim() == "text/html") {
+            return page(head, body, &source).await;
+        }
     }
     let chunks =
         http_body_util::BodyDataStream::new(body).map(|chunk| chunk.map_err(|e| Box::new(e) as StreamError));
@@ -131,6 +177,25 @@ fn answer(response: Response<Incoming>, prefix: &str) -> Response<Body> {
         Body::stream(chunks)
     };
     Response::from_parts(head, body)
+}
+
+/// A page with its links rewritten.
+async fn page(mut head: http::response::Parts, body: Incoming, source: &Source) -> Response<Body> {
+    let encoding = head.headers.get(header::CONTENT_ENCODING).and_then(|v| v.to_str().ok());
+    let encoding = encoding.unwrap_or_default().to_owned();
+    let whole = match body.collect().await {
+        Ok(whole) => whole.to_bytes(),
+        Err(error) => {
+            let cut = futures::stream::once(async move { Err(Box::new(error) as StreamError) });
+            return Response::from_parts(head, Body::stream(cut));
+        }
+    };
+    let rewritten = source.page(&encoding, &whole).map_or(whole, Bytes::from);
+    // HEAD has the length of a page that is not there.
+    if !rewritten.is_empty() {
+        head.headers.remove(header::CONTENT_LENGTH);
+    }
+    Response::from_parts(head, Body::whole(rewritten))
 }
 
 async fn tunnel(near: hyper::upgrade::OnUpgrade, far: hyper::upgrade::OnUpgrade) {

@@ -3,7 +3,7 @@
 use copepod_api::{GroupVersionKind, ResourceDef, Scope, Subresource};
 use serde_json::{Map, Value, json};
 
-use super::Versions;
+use super::{Served, Versions};
 
 /// The media type of the answer.
 pub(crate) const MEDIA_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -22,9 +22,19 @@ pub(super) fn document(groups: &[(String, Versions)]) -> (bytes::Bytes, String) 
 fn group(name: &str, versions: &Versions) -> Value {
     let versions: Vec<Value> = versions
         .iter()
-        .map(|(version, rows)| {
-            let resources: Vec<Value> = rows.iter().map(|row| resource(row)).collect();
-            json!({"version": version, "resources": resources, "freshness": "Current"})
+        .map(|(version, served)| match served {
+            Served::Here(rows) => {
+                let resources: Vec<Value> = rows.iter().map(|row| resource(row)).collect();
+                json!({"version": version, "resources": resources, "freshness": "Current"})
+            }
+            Served::Elsewhere(remote) => {
+                let freshness = if remote.fresh { "Current" } else { "Stale" };
+                let mut entry = json!({"version": version, "freshness": freshness});
+                if remote.resources.as_array().is_some_and(|list| !list.is_empty()) {
+                    entry["resources"] = remote.resources.clone();
+                }
+                entry
+            }
         })
         .collect();
     let metadata = if name.is_empty() { json!({}) } else { json!({"name": name}) };

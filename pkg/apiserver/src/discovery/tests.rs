@@ -12,7 +12,7 @@ fn upstream(file: &str) -> Option<Value> {
 
 fn ours() -> Discovery {
     let rows: Vec<Arc<ResourceDef>> = copepod_schema::resources().into_iter().map(Arc::new).collect();
-    Discovery::build(&rows)
+    Discovery::build(&rows, &Remotes::new())
 }
 
 fn sorted_by(key: &str, list: &Value) -> Vec<Value> {

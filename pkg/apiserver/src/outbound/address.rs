@@ -54,6 +54,15 @@ pub(crate) struct Place {
     pub port: u16,
 }
 
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.host.contains(':') {
+            return write!(f, "[{}]:{}", self.host, self.port);
+        }
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
 impl Endpoint {
     /// Reads a `clientConfig` (`url` or `service`, `caBundle`).
     ///

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Endpoint, Outbound};
 
-/// The longest a conversion may take. Upstream sets none; a watch must not hang for ever.
+/// The longest a conversion may take, as upstream's.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The registry's way to conversion webhooks. The registry is made before the caller, so the caller comes later.
@@ -21,10 +21,7 @@ impl ConversionCaller for Conversions {
         Box::pin(async move {
             let outbound = self.0.get().ok_or("the server is starting")?;
             let endpoint = Endpoint::of_webhook(config)?;
-            let call = outbound.post(&endpoint, None, review.to_string());
-            let late =
-                |_| format!("Post {}: context deadline exceeded", copepod_api::field::quote(&endpoint.url()));
-            tokio::time::timeout(PATIENCE, call).await.map_err(late)?
+            outbound.post(&endpoint, PATIENCE, review.to_string()).await
         })
     }
 }

@@ -115,7 +115,7 @@ impl Pool {
             stream.set_nodelay(true).map_err(|e| e.to_string())?;
             tls::connect(to, identity, stream).await
         };
-        let timeout = || format!("dial tcp {}: i/o timeout", shown(place));
+        let timeout = || format!("dial tcp {place}: i/o timeout");
         tokio::time::timeout(DIAL, connecting).await.map_err(|_| timeout())?
     }
 }
@@ -138,14 +138,6 @@ async fn sweep(pool: Weak<Mutex<State>>) {
     }
 }
 
-fn shown(place: &Place) -> String {
-    if place.host.contains(':') {
-        format!("[{}]:{}", place.host, place.port)
-    } else {
-        format!("{}:{}", place.host, place.port)
-    }
-}
-
 /// Why a connection did not come about, as Go words it.
 fn dial_error(place: &Place, error: &std::io::Error) -> String {
     let why = match error.kind() {
@@ -157,9 +149,9 @@ fn dial_error(place: &Place, error: &std::io::Error) -> String {
         _ if error.raw_os_error().is_none() && place.host.parse::<std::net::IpAddr>().is_err() => {
             return format!("dial tcp: lookup {}: no such host", place.host);
         }
-        _ => return format!("dial tcp {}: connect: {error}", shown(place)),
+        _ => return format!("dial tcp {place}: connect: {error}"),
     };
-    format!("dial tcp {}: {why}", shown(place))
+    format!("dial tcp {place}: {why}")
 }
 
 /// Why an exchange failed, as Go words it.

@@ -84,7 +84,10 @@ mod tests {
         assert_eq!(response.await.unwrap().status(), 200);
         // A reset would show here: the server has nothing else to say on this stream.
         let reset = std::future::poll_fn(|cx| body.poll_reset(cx));
-        assert!(tokio::time::timeout(Duration::from_millis(200), reset).await.is_err(), "the stream was reset");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(200), reset).await.is_err(),
+            "the stream was reset"
+        );
         body.send_data(Bytes::from_static(b"late"), true).unwrap();
     }
 }

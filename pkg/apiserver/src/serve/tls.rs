@@ -6,10 +6,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 
 use crate::authn::certificate::Authorities;
@@ -86,21 +89,50 @@ pub(crate) fn key_pair(
     Ok((chain, private))
 }
 
+/// The server's certificate, which may be replaced while it runs: the next handshake shows the new one.
+#[derive(Debug)]
+pub(crate) struct Serving(ArcSwap<CertifiedKey>);
+
+impl Serving {
+    /// Reads certificate and key.
+    pub(crate) fn load(certificate: &Path, key: &Path) -> Result<Arc<Self>, ServeError> {
+        Ok(Arc::new(Self(ArcSwap::from_pointee(certified(certificate, key)?))))
+    }
+
+    /// Reads them again. When they do not fit together, as while they are being replaced, the old ones stay.
+    pub(crate) fn reload(&self, certificate: &Path, key: &Path) -> Result<(), ServeError> {
+        self.0.store(Arc::new(certified(certificate, key)?));
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for Serving {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+fn certified(certificate: &Path, key: &Path) -> Result<CertifiedKey, ServeError> {
+    let (chain, private) = key_pair(certificate, key)?;
+    let provider = rustls::crypto::ring::default_provider();
+    let key = provider.key_provider.load_private_key(private).map_err(ServeError::Tls)?;
+    let certified = CertifiedKey::new(chain, key);
+    certified.keys_match().map_err(ServeError::Tls)?;
+    Ok(certified)
+}
+
 /// The server's TLS settings.
 pub(crate) fn server_config(
-    certificate: &Path,
-    key: &Path,
+    serving: Arc<Serving>,
     clients: &Authorities,
 ) -> Result<Arc<ServerConfig>, ServeError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let (chain, private) = key_pair(certificate, key)?;
     let ask = AskForCertificate { provider: Arc::clone(&provider), hints: clients.subjects() };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(ServeError::Tls)?
         .with_client_cert_verifier(Arc::new(ask))
-        .with_single_cert(chain, private)
-        .map_err(ServeError::Tls)?;
+        .with_cert_resolver(serving);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -55,14 +55,20 @@ impl ConversionWebhook {
         }
     }
 
-    /// Entries in the version `to`, in their order. Those that cannot be read stay as they are.
-    pub(crate) async fn entries(&self, mut entries: Vec<Arc<Entry>>, to: &str) -> ApiResult<Vec<Arc<Entry>>> {
+    /// Entries in the version `to`, in their order. Those that cannot be read stay as they are. `anew` asks the webhook
+    /// although the answer may be known.
+    pub(crate) async fn entries(
+        &self,
+        mut entries: Vec<Arc<Entry>>,
+        to: &str,
+        anew: bool,
+    ) -> ApiResult<Vec<Arc<Entry>>> {
         let (mut places, mut objects) = (Vec::new(), Vec::new());
         for (at, entry) in entries.iter_mut().enumerate() {
             if entry.problem().is_some() || entry.api_version() == to {
                 continue;
             }
-            if let Some(kept) = self.kept.lock().get(entry, to) {
+            if let Some(kept) = self.kept.lock().get(entry, to).filter(|_| !anew) {
                 *entry = kept;
             } else if let Some(mut object) = entry.value() {
                 self.complete(&mut object);
@@ -70,7 +76,9 @@ impl ConversionWebhook {
                 objects.push(object);
             }
         }
-        let converted = self.convert(objects, to).await?;
+        let first = places.first().and_then(|at| entries.get(*at)).cloned();
+        let converted =
+            self.convert(objects, to).await.map_err(|error| unreadable(first.as_deref(), &error))?;
         for (at, object) in places.into_iter().zip(converted) {
             let Some(entry) = entries.get_mut(at) else { continue };
             let value = Bytes::from(self.encode(object, to));
@@ -140,6 +148,16 @@ impl ConversionWebhook {
             })
             .collect()
     }
+}
+
+/// The error of a stored object that no conversion makes readable, as upstream's storage words it.
+fn unreadable(entry: Option<&Entry>, error: &ApiError) -> ApiError {
+    let Some(entry) = entry else { return error.clone() };
+    let (key, revision) = (entry.key().trim_start_matches("/registry"), entry.revision());
+    ApiError::internal(format!(
+        "StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: object not \
+         decodable revision={revision}: {error}"
+    ))
 }
 
 /// Group, version and kind of an object as error texts show them.

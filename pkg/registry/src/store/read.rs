@@ -1,7 +1,9 @@
 //! Get and list.
 
+use std::sync::Arc;
+
 use copepod_api::{ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupVersionKind};
-use copepod_store::{At, ContinueToken, ListPage, ListRequest, Revision, StoreError};
+use copepod_store::{At, ContinueToken, Entry, ListPage, ListRequest, Revision, StoreError};
 
 use super::{
     Store,
@@ -61,11 +63,19 @@ impl Store {
                 cache.get(&key)
             }
         };
-        let entry = self.converted_one(&entry.ok_or_else(|| self.not_found(&target.name))?).await?;
+        let entry = self.read_anew(entry.ok_or_else(|| self.not_found(&target.name))?).await?;
         match target.subresource.as_deref() {
             Some("scale") => subresource::scale::read(&self.row, &self.row.load(&entry)?).map(Object::other),
             _ => Object::stored(&self.row, &entry, entry.revision()),
         }
+    }
+
+    /// An entry in this row's version; a conversion webhook is asked each time, as upstream's get does.
+    async fn read_anew(&self, entry: Arc<Entry>) -> ApiResult<Arc<Entry>> {
+        let Some(webhook) = &self.row.webhook else { return Ok(entry) };
+        let version = self.row.working.api_version();
+        let list = webhook.entries(vec![Arc::clone(&entry)], &version, true).await?;
+        Ok(list.into_iter().next().unwrap_or(entry))
     }
 
     /// The objects of the resource, or of one namespace.

@@ -1,9 +1,11 @@
 //! One webhook of a configuration, read.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use copepod_api::LabelSelector;
 use copepod_api::meta;
+use copepod_cel::MatchConditions;
 use serde_json::Value;
 
 use super::rules::Rule;
@@ -36,11 +38,18 @@ pub(super) struct Hook {
     pub endpoint: Result<Endpoint, String>,
     /// Versions of AdmissionReview it understands, the best first.
     pub versions: Vec<String>,
-    /// `matchConditions`.
-    pub conditions: Vec<Value>,
+    /// `matchConditions` as written.
+    conditions: Value,
+    /// The same compiled, once they are needed.
+    compiled: OnceLock<MatchConditions>,
 }
 
 impl Hook {
+    /// `matchConditions`.
+    pub(super) fn conditions(&self) -> &MatchConditions {
+        self.compiled.get_or_init(|| MatchConditions::of(Some(&self.conditions), false))
+    }
+
     /// The first version of AdmissionReview that both sides know.
     pub(super) fn version(&self) -> &str {
         let known = self.versions.iter().find(|v| matches!(v.as_str(), "v1" | "v1beta1"));
@@ -75,7 +84,8 @@ pub(super) fn of(configuration: &Value) -> Vec<Hook> {
             timeout: Duration::from_secs(seconds),
             endpoint: Endpoint::of_webhook(webhook.get("clientConfig").unwrap_or(&Value::Null)),
             versions: items("admissionReviewVersions").filter_map(Value::as_str).map(str::to_owned).collect(),
-            conditions: items("matchConditions").cloned().collect(),
+            conditions: webhook.get("matchConditions").cloned().unwrap_or_default(),
+            compiled: OnceLock::new(),
         });
     }
     hooks

@@ -58,7 +58,7 @@ impl MutatingAdmissionWebhook {
         };
         let views =
             self.0.views(attributes, &invocation, object.as_deref()).await.map_err(ApiError::internal)?;
-        if !self.0.conditions_hold(hook, attributes, &invocation, &views).await?
+        if !self.0.conditions_hold(hook, attributes, &invocation, &views)?
             // The second round calls nothing for the first time.
             || (rounds.is_second() && !rounds.with(NAME, |r| r.runs_again(&hook.uid)))
         {

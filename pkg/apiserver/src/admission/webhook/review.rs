@@ -34,11 +34,31 @@ pub(super) fn request(
         return Err("webhook does not accept known AdmissionReview versions (v1, v1beta1)");
     }
     let uid = uuid::Uuid::new_v4().to_string();
+    let mut request = facts(attributes, invocation, request_kind);
+    request.insert("uid".to_owned(), uid.clone().into());
+    request.insert("object".to_owned(), views.object.clone());
+    request.insert("oldObject".to_owned(), views.old.clone());
+    request.insert("options".to_owned(), options(attributes));
+    let version = format!("admission.k8s.io/{}", hook.version());
+    Ok((uid, json!({"kind": "AdmissionReview", "apiVersion": version, "request": request})))
+}
+
+/// The options of the request; null where it has none.
+pub(super) fn options(attributes: &Attributes<'_>) -> Value {
+    let options = Some(attributes.options).filter(|o| o.as_object().is_some_and(|o| !o.is_empty()));
+    options.cloned().unwrap_or_default()
+}
+
+/// An AdmissionRequest without its objects.
+pub(super) fn facts(
+    attributes: &Attributes<'_>,
+    invocation: &Invocation,
+    request_kind: &GroupVersionKind,
+) -> Map<String, Value> {
     let kind = |k: &GroupVersionKind| json!({"group": k.group, "version": k.version, "kind": k.kind});
     let resource = |r: &copepod_api::GroupVersionResource| json!({"group": r.group, "version": r.version, "resource": r.resource});
     let mut request = Map::new();
     let mut set = |field: &str, value: Value| drop(request.insert(field.to_owned(), value));
-    set("uid", uid.clone().into());
     set("kind", kind(&invocation.kind));
     set("resource", resource(&invocation.resource));
     set("requestKind", kind(request_kind));
@@ -57,13 +77,8 @@ pub(super) fn request(
     }
     set("operation", attributes.operation.as_str().into());
     set("userInfo", json!(attributes.user));
-    set("object", views.object.clone());
-    set("oldObject", views.old.clone());
     set("dryRun", attributes.dry_run.into());
-    let options = Some(attributes.options).filter(|o| o.as_object().is_some_and(|o| !o.is_empty()));
-    set("options", options.cloned().unwrap_or_default());
-    let version = format!("admission.k8s.io/{}", hook.version());
-    Ok((uid, json!({"kind": "AdmissionReview", "apiVersion": version, "request": request})))
+    request
 }
 
 /// Reads an answer and checks that it is one to this question.

@@ -30,7 +30,7 @@ impl ValidatingAdmissionWebhook {
         for hook in hooks.iter() {
             let Some(invocation) = self.0.invocation(hook, attributes, object).await? else { continue };
             let views = self.0.views(attributes, &invocation, object).await.map_err(ApiError::internal)?;
-            if self.0.conditions_hold(hook, attributes, &invocation, &views).await? {
+            if self.0.conditions_hold(hook, attributes, &invocation, &views)? {
                 relevant.push((hook, invocation, views));
             }
         }
