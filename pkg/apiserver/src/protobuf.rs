@@ -10,9 +10,19 @@ use serde_json::Value;
 /// The media type.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
+/// Kinds of requests' options: upstream registers them in every group version, and clients name the one they talk to.
+const OPTIONS: &[&str] =
+    &["CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"];
+/// Where their definitions are.
+const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
+
 fn schema(api_version: &str, kind: &str) -> Option<SchemaRef<'static>> {
     let GroupVersion { group, version } = GroupVersion::parse(api_version)?;
-    copepod_schema::builtin().kind(&group, &version, kind)
+    let builtin = copepod_schema::builtin();
+    if OPTIONS.contains(&kind) {
+        return builtin.model(&format!("{META}.{kind}"));
+    }
+    builtin.kind(&group, &version, kind)
 }
 
 /// The JSON of a protobuf body; an empty body stays empty.
@@ -70,6 +80,16 @@ fn put_bytes(out: &mut Vec<u8>, number: u8, data: &[u8]) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn options_are_known_in_every_version() {
+        for version in ["v1", "apps/v1", "apiextensions.k8s.io/v1"] {
+            let options = json!({"apiVersion": version, "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+            let bytes = from_json(options.to_string().as_bytes()).unwrap().unwrap();
+            let back: Value = serde_json::from_slice(&to_json(&bytes).unwrap()).unwrap();
+            assert_eq!(back["gracePeriodSeconds"], 0, "{version}");
+        }
+    }
 
     #[test]
     fn there_and_back() {

@@ -9,6 +9,10 @@ use super::results::{Outcome, Verdict};
 
 /// How the file names a spec; everything else in it is set-up and reporting.
 const SPEC: &str = "[It] ";
+/// States of specs that the suite ended before they ended themselves.
+const CUT_OFF: &[&str] = &["interrupted", "aborted"];
+/// What a spec says that was cut off by the suite's time limit, in the same state as one with a limit of its own.
+const OUT_OF_TIME: &str = "A suite timeout occurred";
 /// The words in front of a failure's text.
 const WORDS: &[&str] = &["[FAILED]", "[PANICKED]", "[TIMEDOUT]", "[INTERRUPTED]", "[ABORTED]"];
 /// Where a failure's own text ends and its place begins.
@@ -48,13 +52,20 @@ fn parse(text: &str, run: &str) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// What became of one case; `None` for one that was not chosen.
+/// What became of one case; `None` for one that was not chosen, or that the end of the run's time cut off.
 fn outcome(case: Node<'_, '_>, run: &str) -> Option<Outcome> {
+    if CUT_OFF.contains(&case.attribute("status").unwrap_or_default()) {
+        return None;
+    }
     let child = |name: &str| case.children().find(|node| node.has_tag_name(name));
     let problem = child("failure").or_else(|| child("error"));
     let (verdict, cause) = if let Some(problem) = problem {
         let said = problem.text().or_else(|| problem.attribute("message")).unwrap_or_default();
-        (Verdict::Failed, one_line(said))
+        let cause = one_line(said);
+        if cause.starts_with(OUT_OF_TIME) {
+            return None;
+        }
+        (Verdict::Failed, cause)
     } else if let Some(skipped) = child("skipped") {
         // A spec that was not chosen has no reason; one that gave up by itself says why.
         let reason = skipped.attribute("message").unwrap_or_default().split_once(" - ")?.1;
@@ -92,6 +103,8 @@ mod tests {
 In [It] at: k8s.io/x.go:1 @ 11/30/26</failure><system-err>long</system-err></testcase>
 <testcase name="[It] [sig-a] other [Conformance]" status="skipped" time="0"><skipped message="skipped"></skipped></testcase>
 <testcase name="[It] [sig-a] shy [Conformance]" status="skipped" time="0.1"><skipped message="skipped - needs 2 nodes"></skipped></testcase>
+<testcase name="[It] [sig-a] late [Conformance]" status="timedout" time="9"><failure type="timedout">[TIMEDOUT] A suite timeout occurred</failure></testcase>
+<testcase name="[It] [sig-a] cut [Conformance]" status="interrupted" time="9"><error type="interrupted">[INTERRUPTED] x</error></testcase>
 <testcase name="[It] [sig-a] mad [Conformance]" status="panicked" time="0.1"><error type="panicked">[PANICKED] nil</error></testcase>
 </testsuite></testsuites>"#;
 

@@ -160,6 +160,16 @@ mod tests {
     }
 
     #[test]
+    fn the_smoke_set_names_specs_of_every_group() {
+        let text = include_str!("../../../../testdata/conformance/smoke.txt");
+        let specs: Vec<String> = text.lines().filter(|l| !l.starts_with('#')).map(String::from).collect();
+        let chosen = Choice { specs: specs.clone(), ..Choice::default() }.apply(all().unwrap()).unwrap();
+        assert_eq!(chosen.len(), specs.len(), "a name means two specs");
+        let sigs: std::collections::BTreeSet<&str> = chosen.iter().map(|spec| sig(spec)).collect();
+        assert_eq!(sigs.len(), 9, "all but sig-architecture, whose one spec needs two nodes: {sigs:?}");
+    }
+
+    #[test]
     fn patterns_are_quoted() {
         assert_eq!(exactly("[a] b. (c)"), r"\[a\] b\. \(c\)$");
     }
