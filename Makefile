@@ -3,7 +3,7 @@
 CARGO ?= cargo
 TEST  ?= $(CARGO) test --locked --no-fail-fast
 
-.PHONY: help deps try test unit m0 m1 m2 m3 m4 m5 m6 bench test-vm tidy fmt fmt-check lint bundle upstream oracle
+.PHONY: help deps try test unit m0 m1 m2 m3 m4 m5 m6 smoke conformance bench test-vm tidy fmt fmt-check lint bundle upstream oracle
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -16,6 +16,7 @@ try: deps bundle ## a throw-away node in its own namespaces; ARGS=--demo deploys
 
 test: deps fmt-check lint tidy bundle oracle ## everything that .ci/run checks
 	REQUIRE_NODE=1 REQUIRE_NETNS=1 $(TEST) --workspace
+	$(CARGO) xtask conformance run --smoke --parallel 4 --if-built
 
 unit: ## unit tests only
 	$(TEST) --workspace --lib --bins
@@ -32,6 +33,12 @@ m5: bundle ## Services and names, in nftables and iptables mode
 	$(TEST) -p copepod-e2e --test m5 --test m5_iptables
 
 m1: oracle # upstream's controller-manager and scheduler run on our API server
+
+smoke: bundle ## quick specs of upstream's conformance suite, as in CI
+	$(CARGO) xtask conformance run --smoke --parallel 4
+
+conformance: bundle ## upstream's whole conformance suite, about an hour; writes docs/conformance.md
+	$(CARGO) xtask conformance run --parallel 4
 
 bench: bundle ## measure footprint and latency; prints JSON and a table
 	$(CARGO) run --locked --release -p copepod-bench -- $(ARGS)

@@ -32,7 +32,6 @@ pub fn bundle() -> PathBuf {
 /// are not tests to be skipped silently.
 pub fn main(name: &'static str, flags: &[&str], checks: &[NamedCheck]) -> ExitCode {
     copepod_testkit::dispatch();
-    registry::dispatch();
     let mut arguments = Arguments::from_args();
     // One node for all checks, which build on each other.
     arguments.test_threads = Some(1);

@@ -1,8 +1,9 @@
 //! M4: workloads.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use copepod_e2e::registry::Registry;
+use copepod_e2e::registry;
 use copepod_e2e::{BUSYBOX, Check, apply, ensure, kubectl, node, wait_for};
 use copepod_testkit::Cluster;
 
@@ -222,8 +223,8 @@ spec:
 
 /// From a registry of ours on the neighbour's side, which wants a user and a password.
 fn pull(cluster: &Cluster) -> Check {
-    let address = format!("{}:5000", copepod_testkit::LAN_ADDRESS);
-    let _registry = Registry::start(cluster, &address)?;
+    let address = SocketAddr::from((copepod_testkit::LAN_ADDRESS, 5000));
+    let _registry = registry::serve(cluster, address)?;
     let hosts = format!("/etc/copepod/registry/{address}");
     let plain = format!("server = \"http://{address}\"\n[host.\"http://{address}\"]\n");
     node(cluster, &format!("mkdir -p {hosts} && printf '%s' '{plain}' > {hosts}/hosts.toml"))?;

@@ -15,16 +15,24 @@ use crate::{upstream, workspace};
 /// Raised when the same descriptions make other images.
 const FORM: u8 = 1;
 
+/// Where the archive of all test images is, once it is built.
+pub(super) fn archive() -> anyhow::Result<PathBuf> {
+    Ok(home()?.join(format!("images-{}-{}.tar", fingerprint()?, workspace::host_arch()?)))
+}
+
+fn home() -> anyhow::Result<PathBuf> {
+    Ok(workspace::cache()?.join("conformance"))
+}
+
 /// The archive of all test images, built first if need be.
 pub(super) fn ensure() -> anyhow::Result<PathBuf> {
-    let home = workspace::cache()?.join("conformance");
-    let archive = home.join(format!("images-{}-{}.tar", fingerprint()?, workspace::host_arch()?));
+    let archive = archive()?;
     if archive.exists() {
         return Ok(archive);
     }
     upstream::ensure(upstream::Group::Bundled)?;
     upstream::ensure(upstream::Group::Suite)?;
-    let work = home.join(format!("layers-{}", std::process::id()));
+    let work = home()?.join(format!("layers-{}", std::process::id()));
     fs::create_dir_all(&work).with_context(|| work.display().to_string())?;
     let recipes = Descriptions::read()?.recipes(&work)?;
     let unfinished = work.join("images.tar");
