@@ -22,6 +22,7 @@ mod mirror_pods;
 mod namespace_lifecycle;
 mod node_restriction;
 mod nodes;
+mod policy;
 mod priority;
 mod runtime_class;
 mod service_account;
@@ -88,7 +89,9 @@ pub(crate) fn chain(deps: &Deps, enabled: impl Fn(&str) -> bool) -> AdmissionCha
         Arc::new(certificates::CertificateSigning(d())),
         Arc::new(certificates::CertificateSubjectRestriction),
         Arc::new(default_class::DefaultIngressClass(d())),
+        Arc::new(policy::MutatingAdmissionPolicy::new(d())),
         Arc::new(webhook::MutatingAdmissionWebhook::new(d().reader, d().outbound)),
+        Arc::new(policy::ValidatingAdmissionPolicy::new(d())),
         Arc::new(webhook::ValidatingAdmissionWebhook::new(d().reader, d().outbound)),
     ];
     let mut plugins: Vec<_> = all.into_iter().filter(|p| enabled(p.name())).collect();

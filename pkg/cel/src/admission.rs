@@ -203,7 +203,7 @@ impl<'a> Input<'a> {
             "params" => json(self.params),
             "request" => Some(Val::json(self.request)),
             "namespaceObject" => json(self.namespace),
-            "authorizer" => self.authorizer.map(Authz::new),
+            "authorizer" => self.authorizer.map(Authz::root),
             "authorizer.requestResource" => self.authorizer.map(|by| Authz::resource(by, self.resource())),
             _ => None,
         }
@@ -231,6 +231,48 @@ pub struct Variable {
     pub name: String,
     /// The expression, or why it does not compile.
     pub program: Result<Program, String>,
+}
+
+/// An expression with its text, which errors name.
+#[derive(Debug)]
+pub struct Expression {
+    text: String,
+    program: Result<Program, String>,
+}
+
+impl Expression {
+    /// Compiles an expression; what does not compile is an error when it is evaluated.
+    #[must_use]
+    pub fn new(text: &str, env: &Env, returns: &[Type]) -> Self {
+        Self { text: text.to_owned(), program: crate::compile(text, env, returns) }
+    }
+
+    /// The expression as written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Why it does not compile.
+    #[must_use]
+    pub fn error(&self) -> Option<&str> {
+        self.program.as_ref().err().map(String::as_str)
+    }
+
+    /// Evaluates it within what is left of a budget. The inner error is the expression's own.
+    ///
+    /// # Errors
+    /// When the budget is spent: nothing further is to be evaluated then.
+    pub fn eval<'a>(
+        &'a self,
+        scope: &Scope<'a>,
+        budget: &mut u64,
+    ) -> Result<Result<Val<'a>, String>, String> {
+        match &self.program {
+            Ok(program) => scope.eval(program, &self.text, budget),
+            Err(why) => Ok(Err(format!("compilation error: {why}"))),
+        }
+    }
 }
 
 /// The variables of an evaluation, each computed once, when it is first used.

@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use crate::{
-    MATCH_BUDGET, Program, Type,
-    admission::{self, Input, Options, Scope},
-    compile,
+    MATCH_BUDGET, Type,
+    admission::{self, Expression, Input, Options, Scope},
     value::Val,
 };
 
@@ -38,8 +37,7 @@ pub enum Match {
 #[derive(Debug)]
 struct Condition {
     name: String,
-    expression: String,
-    program: Result<Program, String>,
+    expression: Expression,
 }
 
 /// The conditions of one webhook or policy, compiled.
@@ -53,8 +51,7 @@ impl MatchConditions {
         let env = admission::env(options);
         let one = |(name, expression): (&str, &str)| Condition {
             name: name.to_owned(),
-            expression: expression.to_owned(),
-            program: compile(expression, &env, &[Type::Bool]),
+            expression: Expression::new(expression, &env, &[Type::Bool]),
         };
         Self(conditions.into_iter().map(one).collect())
     }
@@ -91,12 +88,9 @@ impl MatchConditions {
         };
         let (mut budget, mut errors) = (MATCH_BUDGET, Vec::new());
         for condition in &self.0 {
-            let value = match &condition.program {
-                Err(why) => Err(format!("compilation error: {why}")),
-                Ok(program) => match scope.eval(program, &condition.expression, &mut budget) {
-                    Ok(value) => value,
-                    Err(spent) => return failed(spent),
-                },
+            let value = match condition.expression.eval(&scope, &mut budget) {
+                Ok(value) => value,
+                Err(spent) => return failed(spent),
             };
             match value {
                 Ok(Val::Bool(false)) => return Ok(Match::No(Some(condition.name.clone()))),

@@ -104,6 +104,14 @@ pub(crate) fn call(name: &str, args: &[Val<'_>], result: Option<&Val<'_>>) -> u6
             Some(Val::Text(_) | Val::Bytes(_)) => tenth(arg(0) + arg(1)),
             _ => 1,
         },
+        _ => allocation(name, args, result),
+    }
+}
+
+/// What functions that make lists cost.
+fn allocation(name: &str, args: &[Val<'_>], result: Option<&Val<'_>>) -> u64 {
+    let arg = |at: usize| size(args.get(at));
+    match name {
         "slice" | "lists.range" | "reverse" => size(result).max(1) + LIST,
         "flatten" => size(result).max(arg(0)) + LIST,
         "distinct" => arg(0).saturating_mul(arg(0)) + LIST,

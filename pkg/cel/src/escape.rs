@@ -27,6 +27,12 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
+/// Whether a word is the language's own and can be no name.
+#[must_use]
+pub fn reserved(word: &str) -> bool {
+    RESERVED.contains(&word)
+}
+
 /// A property's name as an expression writes it; `None` when no expression can.
 #[must_use]
 pub fn escape(name: &str) -> Option<Cow<'_, str>> {

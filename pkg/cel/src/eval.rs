@@ -156,8 +156,8 @@ impl<'a> Run<'a, '_> {
         let optional = select.optional || was_optional;
         let found = match &of {
             Val::Map(map) => map.get(&Key::Text(Arc::clone(&select.field))),
-            _ if optional && !was_optional && !select.test => None,
-            _ => return Err(Failure::new("no such overload")),
+            // What has no fields has not this one.
+            _ => None,
         };
         match found {
             found if select.test => Ok(Val::Bool(found.is_some())),
@@ -288,7 +288,12 @@ fn lenient(step: &Node) -> bool {
 fn lookup<'a>(of: &Val<'a>, at: &Val<'a>) -> Result<Val<'a>> {
     match of {
         Val::List(list) => {
-            let Some(Key::Int(index)) = at.key() else { return Err(Failure::overload()) };
+            let Some(Key::Int(index)) = at.key() else {
+                return Err(Failure::new(match at {
+                    Val::Double(value) => format!("unsupported index value {value} in list"),
+                    other => format!("unsupported index type '{}' in list", other.type_of().name()),
+                }));
+            };
             let found = usize::try_from(index).ok().and_then(|index| list.get(index));
             found.ok_or_else(|| Failure::new(format!("index out of bounds: {index}")))
         }

@@ -26,15 +26,19 @@ mod eval;
 mod functions;
 mod library;
 mod macros;
+pub mod mutation;
 mod parse;
 mod program;
+pub mod rules;
+pub mod schema;
 mod signature;
+pub mod typecheck;
 pub mod types;
 pub mod value;
 
 pub use conditions::{FailurePolicy, Match, MatchConditions};
 pub use env::{Env, Types};
-pub use escape::{escape, unescape};
+pub use escape::{escape, reserved, unescape};
 pub use eval::{Activation, Limits, Outcome, PER_CALL};
 pub use library::authz::{Authorizer, Authz, Check, Decision};
 pub use program::Program;
@@ -51,9 +55,7 @@ pub const MATCH_BUDGET: u64 = 2_500_000;
 /// # Errors
 /// What is wrong with it, as upstream says it.
 pub fn compile(source: &str, env: &Env, returns: &[Type]) -> Result<Program, String> {
-    let failed = |issues: &[parse::Issue]| format!("compilation failed: {}", parse::render(source, issues));
-    let (expr, at) = parse::parse(source).map_err(|issues| failed(&issues))?;
-    let program = check::check(env, &expr, &at).map_err(|issues| failed(&issues))?;
+    let program = compile_checked(source, env).map_err(|why| format!("compilation failed: {why}"))?;
     let output = program.output();
     if returns.iter().any(|wanted| wanted == output || *wanted == Type::Dyn) {
         return Ok(program);
@@ -65,6 +67,13 @@ pub fn compile(source: &str, env: &Env, returns: &[Type]) -> Result<Program, Str
             Err(format!("must evaluate to one of [{}] but got {output}", many.join(" ")))
         }
     }
+}
+
+/// Parses and checks an expression; what is wrong with it as the language says it.
+fn compile_checked(source: &str, env: &Env) -> Result<Program, String> {
+    let failed = |issues: Vec<parse::Issue>| parse::render(source, &issues);
+    let (expr, at) = parse::parse(source).map_err(failed)?;
+    check::check(env, &expr, &at).map_err(failed)
 }
 
 #[cfg(test)]

@@ -148,6 +148,7 @@ enum Quantifier {
 }
 
 const SIMPLE: &str = "argument must be a simple name";
+const IDENTIFIER: &str = "argument is not an identifier";
 const FIRST: &str = "first variable name must be a simple identifier";
 const SECOND: &str = "second variable name must be a simple identifier";
 
@@ -163,9 +164,9 @@ fn has(helper: &mut MacroExprHelper<'_>, _: &mut Option<IdedExpr>, args: Args<'_
 }
 
 /// The names of a comprehension with one or two variables.
-fn vars(make: &mut Make<'_, '_>, args: Args<'_>, two: bool) -> Result<Vars, ParseError> {
+fn vars(make: &mut Make<'_, '_>, args: Args<'_>, two: bool, text: &str) -> Result<Vars, ParseError> {
     if !two {
-        return Ok(Vars(make.name(args, SIMPLE)?, None));
+        return Ok(Vars(make.name(args, text)?, None));
     }
     let at = args.get(1).map_or(0, |arg| arg.id);
     let (first, second) = (make.name(args, FIRST)?, make.name(args, SECOND)?);
@@ -182,7 +183,7 @@ fn quantifier(
 ) -> impl Fn(&mut MacroExprHelper<'_>, &mut Option<IdedExpr>, &mut Vec<IdedExpr>) -> Expanded {
     move |helper, target, args| {
         let mut make = Make(helper);
-        let names = vars(&mut make, args, two)?;
+        let names = vars(&mut make, args, two, SIMPLE)?;
         let Some((over, predicate)) = target.take().zip(args.pop()) else { return Ok(None) };
         let parts = make.quantified(kind, predicate);
         Ok(Some(make.fold(over, names, parts)))
@@ -195,7 +196,7 @@ fn map(
 ) -> impl Fn(&mut MacroExprHelper<'_>, &mut Option<IdedExpr>, &mut Vec<IdedExpr>) -> Expanded {
     move |helper, target, args| {
         let mut make = Make(helper);
-        let names = vars(&mut make, args, two)?;
+        let names = vars(&mut make, args, two, IDENTIFIER)?;
         let Some((over, item)) = target.take().zip(args.pop()) else { return Ok(None) };
         let parts = make.gather(args.pop(), item);
         Ok(Some(make.fold(over, names, parts)))
@@ -205,7 +206,7 @@ fn map(
 fn filter(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: Args<'_>) -> Expanded {
     let mut make = Make(helper);
     let item = args.first().cloned();
-    let names = vars(&mut make, args, false)?;
+    let names = vars(&mut make, args, false, IDENTIFIER)?;
     let Some(((over, predicate), item)) = target.take().zip(args.pop()).zip(item) else { return Ok(None) };
     let parts = make.gather(Some(predicate), item);
     Ok(Some(make.fold(over, names, parts)))
@@ -217,7 +218,7 @@ fn transform_map(
 ) -> impl Fn(&mut MacroExprHelper<'_>, &mut Option<IdedExpr>, &mut Vec<IdedExpr>) -> Expanded {
     move |helper, target, args| {
         let mut make = Make(helper);
-        let names = vars(&mut make, args, true)?;
+        let names = vars(&mut make, args, true, IDENTIFIER)?;
         let Some((over, value)) = target.take().zip(args.pop()) else { return Ok(None) };
         let filter = args.pop();
         let entry = if entries { vec![value] } else { vec![make.ident(&names.0), value] };
@@ -258,7 +259,7 @@ fn opt_map(
 /// `sortBy(x, key)`: sorted by a list of keys.
 fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: Args<'_>) -> Expanded {
     let mut make = Make(helper);
-    let names = vars(&mut make, args, false)?;
+    let names = vars(&mut make, args, false, IDENTIFIER)?;
     let Some((over, key)) = target.take().zip(args.pop()) else { return Ok(None) };
     let parts = make.gather(None, key);
     let keys = make.fold(over.clone(), names, parts);

@@ -56,7 +56,7 @@ impl Positions<'_> {
     pub(crate) fn issue(&self, id: u64, text: String) -> Issue {
         let start = self.info.offset_for(id).map_or(0, |(start, _)| start as usize);
         let (mut line, mut column) = (1, 0);
-        for c in self.source.chars().take(start) {
+        for (_, c) in self.source.char_indices().take_while(|(at, _)| *at < start) {
             column += 1;
             if c == '\n' {
                 line += 1;
@@ -78,7 +78,8 @@ pub(crate) fn parse(source: &str) -> Result<(IdedExpr, Positions<'_>), Vec<Issue
         let text = format!("expression code point size exceeds limit: size: {size}, limit {LONGEST}");
         return Err(vec![Issue { line: 1, column: 0, text }]);
     }
-    match ENV.parser().parse_with_source_info(source) {
+    // Fields may be written in backticks, as upstream's parser lets them be.
+    match ENV.parser().enable_ident_escape_syntax(true).parse_with_source_info(source) {
         Ok((expr, info)) => Ok((expr, Positions { source, info })),
         Err(errors) => Err(errors.errors.into_iter().map(issue).collect()),
     }

@@ -14,12 +14,12 @@ pub(crate) enum Node {
     Local(usize),
     Select(Box<Select>),
     Index(Box<Index>),
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Cond(Box<[Node; 3]>),
+    And(Vec<Self>),
+    Or(Vec<Self>),
+    Cond(Box<[Self; 3]>),
     /// `@not_strictly_false`
-    Lenient(Box<Node>),
-    Call(&'static Function, Vec<Node>),
+    Lenient(Box<Self>),
+    Call(&'static Function, Vec<Self>),
     List(Vec<Item>),
     Map(Vec<Entry>),
     Struct(Arc<str>, Vec<Field>),
@@ -86,5 +86,32 @@ impl Program {
     #[must_use]
     pub fn output(&self) -> &Type {
         &self.output
+    }
+
+    /// Whether it names a variable.
+    #[must_use]
+    pub fn uses(&self, variable: &str) -> bool {
+        self.root.uses(variable)
+    }
+}
+
+impl Node {
+    fn uses(&self, variable: &str) -> bool {
+        let of = |node: &Self| node.uses(variable);
+        match self {
+            Self::Const(_) | Self::Local(_) => false,
+            Self::Var(name) => &**name == variable,
+            Self::Select(select) => of(&select.of),
+            Self::Index(index) => of(&index.of) || of(&index.at),
+            Self::And(nodes) | Self::Or(nodes) | Self::Call(_, nodes) => nodes.iter().any(of),
+            Self::Cond(nodes) => nodes.iter().any(of),
+            Self::Lenient(node) => of(node),
+            Self::List(items) => items.iter().any(|item| of(&item.value)),
+            Self::Map(entries) => entries.iter().any(|entry| of(&entry.key) || of(&entry.value)),
+            Self::Struct(_, fields) => fields.iter().any(|field| of(&field.value)),
+            Self::Fold(fold) => {
+                [&fold.over, &fold.init, &fold.cond, &fold.step, &fold.result].into_iter().any(of)
+            }
+        }
     }
 }

@@ -183,3 +183,97 @@ fn conditions() {
         Err("expression 'object.a == 1' resulted in error: no such key: a".to_owned())
     );
 }
+
+#[test]
+fn constructors() {
+    use crate::mutation;
+    let env = mutation::in_env(admission::env(Options::default()));
+    let object = json!({"metadata": {"name": "x"}});
+    let request = json!({});
+    let input = Input {
+        object: Some(&object),
+        old_object: None,
+        request: &request,
+        params: None,
+        namespace: None,
+        authorizer: None,
+    };
+    let scope = admission::Scope::new(input, &[]);
+    let source = "Object{spec: Object.spec{replicas: 2, list: [Object.spec.list{a: object.metadata.name}]}, metadata: Object.metadata{labels: {'a': 'b'}}}";
+    let program = compile(source, &env, &[mutation::object_type()]).unwrap();
+    let value = program.eval(&scope, Limits::default()).value.unwrap();
+    assert_eq!(mutation::misnamed(&value), None);
+    let wanted = json!({"spec": {"replicas": 2, "list": [{"a": "x"}]}, "metadata": {"labels": {"a": "b"}}});
+    assert_eq!(value.to_json(), Ok(wanted));
+    let program = compile("Object{spec: Object.metadata{a: 1}}", &env, &[mutation::object_type()]).unwrap();
+    let value = program.eval(&scope, Limits::default()).value.unwrap();
+    assert!(mutation::misnamed(&value).unwrap().contains("expected \"Object.spec\""));
+    let source =
+        "[JSONPatch{op: 'add', path: '/metadata/labels/' + jsonpatch.escapeKey('a/b'), value: {'a': 1}}]";
+    let program = compile(source, &env, &[mutation::patch_type()]).unwrap();
+    let value = program.eval(&scope, Limits::default()).value.unwrap();
+    assert_eq!(
+        value.to_json(),
+        Ok(json!([{"op": "add", "path": "/metadata/labels/a~1b", "value": {"a": 1}}]))
+    );
+    let wrong = compile("JSONPatch{op: 1}", &env, &[mutation::patch_type()]).map(|_| ());
+    assert!(
+        wrong.unwrap_err().contains("expected type of field 'op' is 'string' but provided type is 'int'")
+    );
+}
+
+/// What upstream's server said of these expressions, as policies of its own.
+fn upstream() -> Value {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cel/expressions.json");
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn compare(part: &str, ours: impl Fn(&str) -> Option<String>) {
+    let all = upstream();
+    let mut wrong = Vec::new();
+    for case in all[part].as_array().unwrap() {
+        let (source, theirs) = (case[0].as_str().unwrap(), case[1].as_str());
+        let ours = ours(source);
+        if ours.as_deref() != theirs {
+            wrong.push(format!("{source}\n  theirs {theirs:?}\n  ours   {ours:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn complaints_are_upstreams() {
+    let env = admission::env(Options { params: false, authorizer: true });
+    compare("compile", |source| compile(source, &env, &[Type::Bool]).err());
+}
+
+#[test]
+fn results_are_upstreams() {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe", "namespace": "t", "uid": "u",
+        "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"a": "b"}, "annotations": {"n": "5"}},
+        "data": {"x": "1", "y": "abc", "z": "10.0.0.1"}});
+    let request = json!({"name": "probe", "namespace": "t", "operation": "CREATE", "dryRun": true,
+        "kind": {"group": "", "version": "v1", "kind": "ConfigMap"}, "userInfo": {"username": "admin", "groups": ["a"]},
+        "options": {"kind": "CreateOptions"}});
+    let namespace = json!({"metadata": {"name": "t", "labels": {"e": "1"}}, "status": {"phase": "Active"}});
+    let input = Input {
+        object: Some(&object),
+        old_object: None,
+        request: &request,
+        params: None,
+        namespace: Some(&namespace),
+        authorizer: None,
+    };
+    let env = admission::env(Options { params: false, authorizer: true });
+    compare("evaluate", |source| {
+        let program = match compile(source, &env, &[Type::Bool]) {
+            Ok(program) => program,
+            Err(why) => return Some(why),
+        };
+        match program.eval(&admission::Scope::new(input, &[]), Limits::default()).value {
+            Ok(Val::Bool(true)) => None,
+            Ok(_) => Some("false".to_owned()),
+            Err(failure) => Some(failure.to_string()),
+        }
+    });
+}

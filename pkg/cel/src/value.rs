@@ -133,7 +133,7 @@ pub enum Val<'a> {
     /// A type as a value.
     Type(Arc<Type>),
     /// `optional_type`.
-    Optional(Option<Arc<Val<'a>>>),
+    Optional(Option<Arc<Self>>),
     /// A value of a library.
     Opaque(Opaque<'a>),
     /// The error that a loop carries on until it is decided whether it counts.

@@ -128,6 +128,11 @@ pub const CONTROLLERS: &[Row] = &[
     ("pod-garbage-collector-controller", "pod-garbage-collector", crate::pod_gc::start),
     ("ttl-after-finished-controller", "ttl-after-finished-controller", crate::ttl_after_finished::start),
     ("node-lifecycle-controller", "node-controller", crate::node_lifecycle::start),
+    (
+        "validatingadmissionpolicy-status-controller",
+        "validatingadmissionpolicy-status-controller",
+        crate::admission_policy::start,
+    ),
 ];
 
 /// Runs the controllers until `shutdown`.

@@ -8,6 +8,7 @@
 //! Invariants: an object is only ever changed by patches that name what they change; deletions carry the UID they
 //! mean; every controller acts under its own identity when told to; caches are filled before the first plan.
 
+mod admission_policy;
 pub mod caches;
 mod certificates;
 mod cluster_role_aggregation;

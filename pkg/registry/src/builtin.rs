@@ -68,6 +68,7 @@ fn row(def: ResourceDef, config: &RegistryConfig, services: &Arc<ServiceAllocati
     };
     let key = (def.group.as_str(), def.plural.as_str());
     Some(Row {
+        rules: None,
         schema: Schema::Builtin(schema(&served)?),
         working_schema: Schema::Builtin(schema(&working)?),
         stored_schema: Schema::Builtin(schema(&stored)?),

@@ -6,7 +6,12 @@ use std::sync::Arc;
 use copepod_api::{ApiError, ApiResult, GroupVersionKind, GroupVersionResource};
 use serde_json::Value;
 
-use crate::{codec, registry::Registry, row::Row, store::Store};
+use crate::{
+    codec,
+    registry::Registry,
+    row::{Row, Schema},
+    store::Store,
+};
 
 impl Registry {
     /// The other resources that are the same objects, with the kind each (or its subresource) has.
@@ -34,6 +39,17 @@ impl Registry {
     pub fn kinds(&self, resource: &GroupVersionResource) -> Option<(GroupVersionKind, GroupVersionKind)> {
         let store = self.store(resource)?;
         Some((store.row.working.clone(), store.row.def.gvk()))
+    }
+
+    /// The schema of a kind that `resource` or one of its subresources has; `None` when there is none.
+    #[must_use]
+    pub fn schema(&self, resource: &GroupVersionResource, kind: &GroupVersionKind) -> Option<Schema> {
+        let row = self.store(resource)?.row;
+        if row.def.gvk() == *kind {
+            return Some(row.schema.clone());
+        }
+        let schema = copepod_schema::builtin().kind(&kind.group, &kind.version, &kind.kind);
+        schema.map(Schema::Builtin)
     }
 
     /// An object in the pipeline of `from` as clients of `to` see it.

@@ -69,6 +69,8 @@ pub(crate) struct Row {
     pub(crate) conversion: Conversion,
     /// What converts when `conversion` says so.
     pub(crate) webhook: Option<Arc<ConversionWebhook>>,
+    /// Rules in CEL of a custom resource that has any.
+    pub(crate) rules: Option<copepod_cel::rules::Rules>,
     pub(crate) hooks: Arc<dyn Hooks>,
     pub(crate) garbage: GarbagePolicy,
     /// Whether a delete answers with the object instead of a status.

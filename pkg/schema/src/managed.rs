@@ -22,6 +22,7 @@ mod conflict;
 mod entries;
 mod fieldset;
 mod merge;
+mod mutation;
 mod path;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ mod updater;
 
 use entries::{ManagerId, Managers};
 pub use fieldset::FieldSet;
+pub use mutation::merge_unowned;
 pub use path::PathElement;
 pub(crate) use path::equal as value_equal;
 use updater::{Step, Stop};

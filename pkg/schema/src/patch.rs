@@ -54,6 +54,12 @@ pub enum PatchError {
 }
 
 impl PatchError {
+    /// Whether a `test` operation found another value.
+    #[must_use]
+    pub fn is_failed_test(&self) -> bool {
+        matches!(self, Self::Unprocessable(text) if text.starts_with("testing value ") && text.ends_with("test failed"))
+    }
+
     /// The status upstream answers with.
     #[must_use]
     pub fn to_api_error(&self) -> ApiError {

@@ -9,29 +9,8 @@ use serde_json::Value;
 pub(super) struct Unenforced;
 
 /// Group, resource, and what is missing.
-const ROWS: &[(&str, &str, &str)] = &[
-    (
-        "admissionregistration.k8s.io",
-        "validatingadmissionpolicies",
-        "this server does not evaluate admission policies yet",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "validatingadmissionpolicybindings",
-        "this server does not evaluate admission policies yet",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "mutatingadmissionpolicies",
-        "this server does not evaluate admission policies yet",
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "mutatingadmissionpolicybindings",
-        "this server does not evaluate admission policies yet",
-    ),
-    ("", "resourcequotas", "this server does not enforce resource quotas yet"),
-];
+const ROWS: &[(&str, &str, &str)] =
+    &[("", "resourcequotas", "this server does not enforce resource quotas yet")];
 
 impl Admission for Unenforced {
     fn name(&self) -> &'static str {

@@ -23,6 +23,8 @@ mod validating;
 pub(super) use mutating::MutatingAdmissionWebhook;
 pub(super) use validating::ValidatingAdmissionWebhook;
 
+pub(super) use rules::Rule;
+
 use hook::Hook;
 use source::Source;
 
@@ -58,7 +60,10 @@ struct Views {
 }
 
 /// The request's own resource and kind; the kind is that of clients, not the pipeline's.
-fn requested(registry: &Registry, attributes: &Attributes<'_>) -> (GroupVersionResource, GroupVersionKind) {
+pub(super) fn requested(
+    registry: &Registry,
+    attributes: &Attributes<'_>,
+) -> (GroupVersionResource, GroupVersionKind) {
     let kind = match registry.kinds(attributes.resource) {
         Some((working, served)) if working == *attributes.kind => served,
         _ => attributes.kind.clone(),
@@ -67,7 +72,7 @@ fn requested(registry: &Registry, attributes: &Attributes<'_>) -> (GroupVersionR
 }
 
 /// Objects that decide about admission are never sent to webhooks: a broken webhook could not be repaired.
-fn exempt(attributes: &Attributes<'_>) -> bool {
+pub(super) fn exempt(attributes: &Attributes<'_>) -> bool {
     attributes.resource.group == "admissionregistration.k8s.io"
         && matches!(
             attributes.kind.kind.as_str(),

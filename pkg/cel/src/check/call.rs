@@ -5,7 +5,7 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 use super::{Checked, Checker, qualified};
 use crate::{
     functions::{self, Function},
-    library::time,
+    library::{format, time},
     program::{Index, Node},
     signature::{self, Signature},
     types::Type,
@@ -75,6 +75,9 @@ impl Checker<'_> {
             return (Node::Const(Val::Null), Type::Error);
         };
         self.literals(function.name, written);
+        if function.name == "format" {
+            self.format(id, &nodes, written);
+        }
         (step(function, nodes), result)
     }
 
@@ -99,6 +102,38 @@ impl Checker<'_> {
         (node, if fits { Type::Bool } else { Type::Error })
     }
 
+    /// A format that is written out must fit its arguments when these are, too.
+    fn format(&mut self, id: u64, nodes: &[Node], written: &[IdedExpr]) {
+        let (Some(Node::Const(Val::Text(pattern))), [list]) = (nodes.first(), written) else { return };
+        let Expr::List(args) = &list.expr else { return };
+        let clauses = match format::clauses(pattern) {
+            Ok(clauses) => clauses,
+            Err(why) => return self.late(id, why),
+        };
+        let (given, wanted) = (args.elements.len(), clauses.len());
+        if given > wanted {
+            let text =
+                format!("too many arguments supplied to string.format (expected {wanted}, got {given})");
+            return self.late(id, text);
+        }
+        if given < wanted {
+            return self.late(id, format!("index {given} out of range"));
+        }
+        for (clause, arg) in clauses.into_iter().zip(&args.elements) {
+            if let Expr::Literal(literal) = &arg.expr
+                && let (Node::Const(value), _) = super::constant(literal)
+                && let Err(why) = format::one(clause, None, &value)
+            {
+                self.late(arg.id, why.to_string());
+            }
+        }
+    }
+
+    fn late(&mut self, id: u64, text: String) {
+        let issue = self.at.issue(id, text);
+        self.late.push(issue);
+    }
+
     /// Literals that can never be what a function wants.
     fn literals(&mut self, name: &str, written: &[IdedExpr]) {
         let text = |at: usize| match written.get(at).map(|arg| (arg.id, &arg.expr)) {
@@ -113,8 +148,7 @@ impl Checker<'_> {
             _ => None,
         };
         if let Some((id, _)) = wrong {
-            let issue = self.at.issue(id, format!("invalid {name} argument"));
-            self.late.push(issue);
+            self.late(id, format!("invalid {name} argument"));
         }
     }
 }

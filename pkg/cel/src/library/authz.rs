@@ -89,7 +89,7 @@ impl PartialEq for Authz<'_> {
 impl<'a> Authz<'a> {
     /// `authorizer`
     #[must_use]
-    pub fn new(by: &'a dyn Authorizer) -> Val<'a> {
+    pub fn root(by: &'a dyn Authorizer) -> Val<'a> {
         Self::ask(Stage::Authorizer, by, Check::default())
     }
 

@@ -125,7 +125,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
             "string.() int",
         ],
         run: |args| match args {
-            [value] => value.size().map(int).ok_or_else(Failure::overload),
+            [value] => value.size().map(int).ok_or_else(|| Failure::new("no such overload: size")),
             _ => Err(Failure::overload()),
         },
     },
@@ -227,7 +227,7 @@ fn boolean<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
         [Val::Text(text)] => match &**text {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Val::Bool(true)),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Val::Bool(false)),
-            other => Err(Failure::new(format!("strconv.ParseBool: parsing {other:?}: invalid syntax"))),
+            _ => Err(Failure::new("type conversion error from 'string' to 'bool'")),
         },
         _ => Err(Failure::overload()),
     }

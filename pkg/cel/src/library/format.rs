@@ -30,6 +30,31 @@ fn exponent(text: &str) -> String {
     format!("{mantissa}e{sign}{digits:0>2}")
 }
 
+/// The clauses of a format, without `%%`.
+pub(crate) fn clauses(pattern: &str) -> std::result::Result<Vec<char>, String> {
+    let mut out = Vec::new();
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        if c != '%' {
+            continue;
+        }
+        let mut clause = chars.next().ok_or("unexpected end of string")?;
+        if clause == '.' {
+            clause = chars.by_ref().find(|c| !c.is_ascii_digit()).ok_or("unexpected end of string")?;
+        }
+        match clause {
+            '%' => {}
+            's' | 'd' | 'f' | 'e' | 'b' | 'x' | 'X' | 'o' => out.push(clause),
+            other => return Err(unrecognized(other)),
+        }
+    }
+    Ok(out)
+}
+
+fn unrecognized(clause: char) -> String {
+    format!("could not parse formatting clause: unrecognized formatting clause \"{clause}\"")
+}
+
 fn format<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
     let (pattern, Some(Val::List(args))) = (text(args.first())?, args.get(1)) else {
         return Err(Failure::overload());
@@ -61,12 +86,11 @@ fn format<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
     Ok(Val::text(out))
 }
 
-fn one(clause: char, precision: Option<usize>, arg: &Val<'_>) -> Result<String> {
+/// An argument as a clause writes it.
+pub(crate) fn one(clause: char, precision: Option<usize>, arg: &Val<'_>) -> Result<String> {
     let wrong = |what: &str| {
-        Failure::new(format!(
-            "error during formatting: {what} clause can only be used on a different type, was given {}",
-            arg.type_of()
-        ))
+        let given = arg.type_of();
+        Failure::new(format!("error during formatting: {what}, was given {}", given.name()))
     };
     match (clause, arg) {
         ('s', value) => plain(value),
@@ -75,11 +99,13 @@ fn one(clause: char, precision: Option<usize>, arg: &Val<'_>) -> Result<String> 
         ('f' | 'e' | 'd', Val::Double(v)) if !v.is_finite() => {
             Ok(double(*v).replace("+Inf", "Infinity").replace("-Inf", "-Infinity"))
         }
-        ('f', value) => {
-            Ok(format!("{:.*}", precision.unwrap_or(6), float(value).ok_or_else(|| wrong("fixed-point"))?))
-        }
+        ('f', value) => Ok(format!(
+            "{:.*}",
+            precision.unwrap_or(6),
+            float(value).ok_or_else(|| wrong("fixed-point clause can only be used on doubles"))?
+        )),
         ('e', value) => {
-            let value = float(value).ok_or_else(|| wrong("scientific notation"))?;
+            let value = float(value).ok_or_else(|| wrong("scientific clause can only be used on doubles"))?;
             Ok(exponent(&format!("{value:.*e}", precision.unwrap_or(6))))
         }
         ('b', Val::Int(n)) => Ok(signed(*n, format!("{:b}", n.unsigned_abs()))),
@@ -93,14 +119,14 @@ fn one(clause: char, precision: Option<usize>, arg: &Val<'_>) -> Result<String> 
                 Val::Uint(n) => format!("{n:x}"),
                 Val::Text(text) => hex(text.as_bytes()),
                 Val::Bytes(bytes) => hex(bytes),
-                _ => return Err(wrong("hexadecimal")),
+                _ => return Err(wrong("only integers, byte buffers, and strings can be formatted as hex")),
             };
             Ok(if clause == 'X' { hex.to_uppercase() } else { hex })
         }
-        ('d' | 'b' | 'o', _) => Err(wrong("integer")),
-        (other, _) => Err(Failure::new(format!(
-            "could not parse formatting clause: unrecognized formatting clause \"{other}\""
-        ))),
+        ('d', _) => Err(wrong("decimal clause can only be used on integers")),
+        ('b', _) => Err(wrong("only integers and bools can be formatted as binary")),
+        ('o', _) => Err(wrong("octal clause can only be used on integers")),
+        (other, _) => Err(Failure::new(unrecognized(other))),
     }
 }
 

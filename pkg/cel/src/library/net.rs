@@ -77,7 +77,7 @@ fn parse(raw: &str) -> Result<IpAddr> {
 fn range(raw: &str) -> Result<(IpAddr, u8)> {
     let wrong = |why: &str| {
         Failure::new(format!(
-            "network address parse error during conversion from string: netip.ParsePrefix({raw:?}): {why}"
+            "network address parse error during conversion from string: network address parse error during conversion from string: netip.ParsePrefix({raw:?}): {why}"
         ))
     };
     let (ip, length) = raw.split_once('/').ok_or_else(|| wrong("no '/'"))?;
@@ -158,7 +158,7 @@ fn contains(of: (IpAddr, u8), ip: IpAddr) -> bool {
 fn contains_ip<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
     let of = net(args.first())?;
     let ip = match args.get(1) {
-        Some(Val::Text(text)) => parse(text)?,
+        Some(Val::Text(text)) => parse(text).map_err(|_| Failure::overload())?,
         other => addr(other)?,
     };
     Ok(Val::Bool(contains(of, ip)))
@@ -167,7 +167,7 @@ fn contains_ip<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
 fn contains_cidr<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
     let of = net(args.first())?;
     let (ip, length) = match args.get(1) {
-        Some(Val::Text(text)) => range(text)?,
+        Some(Val::Text(text)) => range(text).map_err(|_| Failure::overload())?,
         other => net(other)?,
     };
     Ok(Val::Bool(contains(of, ip) && of.1 <= length))

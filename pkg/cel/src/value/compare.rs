@@ -8,9 +8,12 @@ use super::{Failure, List, Map, Result, Val};
 
 /// The whole number that a double is.
 pub(crate) fn whole(value: f64) -> Option<i64> {
-    #[expect(clippy::cast_possible_truncation, reason = "the range is checked")]
-    (value.fract() == 0.0 && value >= -9.223_372_036_854_775_8e18 && value < 9.223_372_036_854_775_8e18)
-        .then_some(value as i64)
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        reason = "the range is checked, and its ends are powers of two"
+    )]
+    (value.fract() == 0.0 && (i64::MIN as f64..-(i64::MIN as f64)).contains(&value)).then_some(value as i64)
 }
 
 #[expect(

@@ -77,6 +77,7 @@ fn row(
     let scale = version.pointer("/subresources/scale").filter(|s| s.is_object());
     let same = stored == gvk;
     Some(Row {
+        rules: copepod_cel::rules::Rules::of(&set),
         schema: Schema::Custom(Arc::clone(&set)),
         working_schema: Schema::Custom(Arc::clone(&set)),
         stored_schema: Schema::Custom(set),

@@ -1,6 +1,7 @@
 //! The `admissionregistration.k8s.io` group.
 
 pub(crate) mod admissionpolicy;
+mod expressions;
 pub(crate) mod policybinding;
 pub(crate) mod rules;
 pub(crate) mod webhookconfiguration;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use copepod_api::{ApiError, ApiResult, FieldErrors, FieldPath, GroupVersionKind, Reason, meta};
+use copepod_api::{
+    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupVersionKind, Reason, field::ErrorType, meta,
+};
 use copepod_store::Entry;
 use serde_json::{Map, Value};
 
@@ -160,9 +162,9 @@ impl Store {
 
     /// Structure, for custom resources; built-in kinds are checked when decoded. What an update left as it was is
     /// not judged again.
-    fn check_schema(&self, object: &Value, old: Option<&Value>) -> FieldErrors {
+    fn check_schema(&self, cx: &RequestContext, object: &Value, old: Option<&Value>) -> FieldErrors {
         let schema = self.row.working_schema.root();
-        match (&self.row.working_schema, old) {
+        let mut errors = match (&self.row.working_schema, old) {
             (Schema::Builtin(_), _) => FieldErrors::new(),
             (Schema::Custom(_), None) => {
                 copepod_schema::validate::validate(object, schema, &FieldPath::root())
@@ -170,7 +172,29 @@ impl Store {
             (Schema::Custom(_), Some(old)) => {
                 copepod_schema::validate::validate_update(object, old, schema, &FieldPath::root())
             }
+        };
+        if let Some(rules) = &self.row.rules {
+            self.check_rules(cx, rules, (object, old), &mut errors);
         }
+        errors
+    }
+
+    /// The rules of a custom resource, unless its structure is such that they cannot be asked.
+    fn check_rules(
+        &self,
+        cx: &RequestContext,
+        rules: &copepod_cel::rules::Rules,
+        (object, old): (&Value, Option<&Value>),
+        errors: &mut FieldErrors,
+    ) {
+        if errors.iter().any(blocks_rules) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            errors.push(FieldError::invalid(&FieldPath::root(), Value::Null, why));
+            return;
+        }
+        let judgement = rules.validate(object, old);
+        errors.extend(judgement.errors);
+        judgement.warnings.into_iter().for_each(|warning| cx.warnings.add(warning));
     }
 
     fn refuse(&self, object: &Value, errors: &FieldErrors) -> ApiResult<()> {
@@ -194,6 +218,18 @@ impl Store {
     ) -> Owned<'a> {
         Owned { kind: self.row.working.clone(), resource: self.row.def.gvr(), cx, context, old }
     }
+}
+
+/// Whether an error means that rules may be about values that are not what they are declared to be.
+fn blocks_rules(error: &FieldError) -> bool {
+    matches!(
+        error.kind,
+        ErrorType::NotSupported
+            | ErrorType::Required
+            | ErrorType::TooLong
+            | ErrorType::TooMany
+            | ErrorType::TypeInvalid
+    )
 }
 
 /// What admission sees beside the objects.

@@ -9,7 +9,7 @@ use crate::reader::Reader;
 
 /// A rule with operations. Also of admission policies.
 #[derive(Debug, Default)]
-pub(super) struct Rule {
+pub(in crate::admission) struct Rule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -23,7 +23,7 @@ fn any(list: &[String], wanted: &str) -> bool {
 
 impl Rule {
     /// Reads a rule.
-    pub(super) fn read(rule: &Value) -> Self {
+    pub(in crate::admission) fn read(rule: &Value) -> Self {
         let list = |field: &str| -> Vec<String> {
             let items = rule.get(field).and_then(Value::as_array).into_iter().flatten();
             items.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -38,7 +38,11 @@ impl Rule {
     }
 
     /// Whether it matches a request, were it for `resource`.
-    pub(super) fn matches(&self, attributes: &Attributes<'_>, resource: &GroupVersionResource) -> bool {
+    pub(in crate::admission) fn matches(
+        &self,
+        attributes: &Attributes<'_>,
+        resource: &GroupVersionResource,
+    ) -> bool {
         let namespaces = resource.group.is_empty() && resource.resource == "namespaces";
         let scoped = match self.scope.as_str() {
             "Namespaced" => !namespaces && !attributes.namespace.is_empty(),

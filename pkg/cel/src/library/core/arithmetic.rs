@@ -108,8 +108,8 @@ pub(super) fn negate<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
     }
 }
 
-fn unparsed(function: &str, text: &str) -> Failure {
-    Failure::new(format!("strconv.{function}: parsing {text:?}: invalid syntax"))
+fn unparsed(to: &str) -> Failure {
+    Failure::new(format!("type conversion error from 'string' to '{to}'"))
 }
 
 pub(super) fn int<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
@@ -117,7 +117,7 @@ pub(super) fn int<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
         [Val::Int(value)] => Ok(Val::Int(*value)),
         [Val::Uint(value)] => checked(i64::try_from(*value).ok()),
         [Val::Double(value)] => checked(compare::whole(value.trunc())),
-        [Val::Text(text)] => text.parse().map(Val::Int).map_err(|_| unparsed("ParseInt", text)),
+        [Val::Text(text)] => text.parse().map(Val::Int).map_err(|_| unparsed("int")),
         [Val::Time(at)] => Ok(Val::Int(at.as_second())),
         [Val::Duration(nanos)] => Ok(Val::Int(*nanos)),
         _ => Err(Failure::overload()),
@@ -137,7 +137,7 @@ pub(super) fn uint<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
             let whole = (*value >= 0.0 && *value < 1.844_674_407_370_955_2e19).then_some(*value as u64);
             unsigned(whole)
         }
-        [Val::Text(text)] => text.parse().map(Val::Uint).map_err(|_| unparsed("ParseUint", text)),
+        [Val::Text(text)] => text.parse().map(Val::Uint).map_err(|_| unparsed("uint")),
         _ => Err(Failure::overload()),
     }
 }
@@ -148,7 +148,7 @@ pub(super) fn double<'a>(args: &[Val<'a>]) -> Result<Val<'a>> {
         [Val::Double(value)] => Ok(Val::Double(*value)),
         [Val::Int(value)] => Ok(Val::Double(*value as f64)),
         [Val::Uint(value)] => Ok(Val::Double(*value as f64)),
-        [Val::Text(text)] => text.parse().map(Val::Double).map_err(|_| unparsed("ParseFloat", text)),
+        [Val::Text(text)] => text.parse().map(Val::Double).map_err(|_| unparsed("double")),
         _ => Err(Failure::overload()),
     }
 }

@@ -2,7 +2,7 @@
 
 use copepod_api::names;
 
-use super::admissionpolicy::{MATCH, reference};
+use super::admissionpolicy::{MATCH, mutable, reference};
 use super::rules;
 use crate::kinds::at::At;
 use crate::kinds::defaults::Rule::In;
@@ -25,7 +25,13 @@ pub(crate) static VALIDATING: Kind = Kind {
 };
 
 /// Bindings of mutating policies.
-pub(crate) static MUTATING: Kind = Kind { validate: |binding| common(&binding.get("spec")), ..BINDING };
+pub(crate) static MUTATING: Kind = Kind {
+    validate: |binding| {
+        common(&binding.get("spec"));
+        mutable(&binding.at("spec.matchResources"));
+    },
+    ..BINDING
+};
 
 fn common(spec: &At<'_>) {
     let policy = spec.get("policyName");

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use copepod_api::names;
 
-use crate::kinds::at::At;
+use super::expressions::{Compiler, Use};
+use crate::kinds::at::{At, same};
 use crate::kinds::checks::{labels, text};
 
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
@@ -78,15 +79,22 @@ pub(crate) fn matching(at: &At<'_>) {
     }
 }
 
-/// `matchConditions`: named expressions.
-pub(crate) fn conditions(list: &At<'_>) {
+/// `matchConditions`: named expressions, which may name `params` when there are `params`. Those that are as they were
+/// before are not judged again.
+pub(crate) fn conditions(list: &At<'_>, before: Option<&At<'_>>, params: bool) {
+    if before.is_some_and(|before| same(list.value(), before.value())) {
+        return;
+    }
+    let compiler = Compiler::new(params);
     if list.array().len() > 64 {
         list.push(copepod_api::FieldError::too_many(list.path(), list.array().len(), 64));
     }
     let mut seen = HashSet::new();
     for at in list.items() {
-        if at.get("expression").str().trim().is_empty() {
-            at.get("expression").required("");
+        let expression = at.get("expression");
+        match expression.str().trim() {
+            "" => expression.required(""),
+            trimmed => compiler.check(&expression, trimmed, Use::Condition),
         }
         let name = at.get("name");
         if name.need() {

@@ -27,7 +27,8 @@ pub(crate) static VALIDATING: Kind = Kind {
     generation: true,
     counts: body_differs,
     unconditional_update: false,
-    validate,
+    validate: |new| validate(new, false),
+    validate_update: Some(|new, old| validate(new, unchanged(new, old))),
     ..Kind::PLAIN
 };
 
@@ -37,11 +38,21 @@ pub(crate) static MUTATING: Kind = Kind {
     generation: true,
     counts: body_differs,
     unconditional_update: false,
-    validate,
+    validate: |new| validate(new, false),
+    validate_update: Some(|new, old| validate(new, unchanged(new, old))),
     ..Kind::PLAIN
 };
 
-fn validate(configuration: &At<'_>) {
+/// Whether all match conditions are as they were: they are not judged again then.
+fn unchanged(new: &At<'_>, old: &At<'_>) -> bool {
+    let (new, old) = (new.get("webhooks"), old.get("webhooks"));
+    let of = |at: &At<'_>| -> Vec<_> {
+        at.array().iter().map(|hook| hook.get("matchConditions").cloned()).collect()
+    };
+    of(&new) == of(&old)
+}
+
+fn validate(configuration: &At<'_>, unchanged: bool) {
     let mut seen = HashSet::new();
     for at in configuration.get("webhooks").items() {
         let name = at.get("name");
@@ -62,7 +73,8 @@ fn validate(configuration: &At<'_>) {
         labels::selector(&at.get("objectSelector"));
         at.get("reinvocationPolicy").one_of(&["IfNeeded", "Never"]);
         rules::client(&at.get("clientConfig"));
-        rules::conditions(&at.get("matchConditions"));
+        let before = unchanged.then(|| at.get("matchConditions"));
+        rules::conditions(&at.get("matchConditions"), before.as_ref(), false);
         rules::review_versions(&at.get("admissionReviewVersions"));
         if !name.is_empty() && !seen.insert(name.str()) {
             name.duplicate();

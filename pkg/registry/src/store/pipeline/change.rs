@@ -175,7 +175,7 @@ impl Store {
         ownership::keep_times(new, old);
         let mut errors = metadata::validate(new, row.def.namespaced(), |name| row.hooks.validate_name(name));
         errors.extend(metadata::validate_update(new, old));
-        errors.extend(self.check_schema(new, Some(old)));
+        errors.extend(self.check_schema(cx, new, Some(old)));
         errors.extend(if status {
             row.hooks.validate_status(&hook, new, old)
         } else {

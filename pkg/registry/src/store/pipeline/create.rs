@@ -120,7 +120,7 @@ impl Store {
             meta::metadata_mut(new).insert("generation".to_owned(), 1.into());
         }
         let mut errors = metadata::validate(new, row.def.namespaced(), |name| row.hooks.validate_name(name));
-        errors.extend(self.check_schema(new, None));
+        errors.extend(self.check_schema(cx, new, None));
         errors.extend(row.hooks.validate_create(&hook, new));
         self.refuse(new, &errors)?;
         for warning in row.hooks.warnings(&hook, new, None) {

@@ -1,6 +1,10 @@
 //! Structural schemas of custom resources.
 
+use std::sync::Arc;
+
 use crate::kinds::at::At;
+
+mod rules;
 
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 
@@ -17,7 +21,20 @@ pub(super) fn root(at: &At<'_>) {
             kind.invalid("must be object at the root");
         }
     }
+    let before = at.errors();
     node(at, true);
+    let sound = at.errors() == before;
+    let schema = at.value().filter(|schema| rules::given(schema));
+    // What is no structural schema has no types that rules could be about.
+    let set = schema.and_then(|schema| copepod_schema::SchemaSet::from_crd(schema, at.path()).ok());
+    if let Some(set) = set.map(Arc::new) {
+        if let Some(root) = set.root() {
+            rules::paths(at, root);
+        }
+        if sound && at.errors() == before {
+            rules::check(at, &set);
+        }
+    }
 }
 
 /// Nodes that need no type: integers or strings, and whatever is preserved.
@@ -62,6 +79,7 @@ fn node(at: &At<'_>, top: bool) {
         at.get("$ref").forbidden("$ref is not supported");
     }
     list_map(at);
+    rules::written(at);
 }
 
 fn typed(at: &At<'_>, why: &str) {
