@@ -17,6 +17,8 @@ pub struct Env {
     types: Option<Arc<dyn Types>>,
     /// Whether functions of JSON patches are there.
     pub(crate) patches: bool,
+    /// Whether `cel.bind` is there.
+    pub(crate) bindings: bool,
 }
 
 impl std::fmt::Debug for Env {
@@ -44,6 +46,13 @@ impl Env {
     pub fn with_types(mut self, types: Arc<dyn Types>) -> Self {
         self.types = Some(types);
         self.patches = true;
+        self
+    }
+
+    /// Adds the macro `cel.bind`.
+    #[must_use]
+    pub fn with_bindings(mut self) -> Self {
+        self.bindings = true;
         self
     }
 

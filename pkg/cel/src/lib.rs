@@ -20,6 +20,7 @@ pub mod admission;
 mod check;
 mod conditions;
 mod cost;
+pub mod device;
 mod env;
 mod escape;
 mod eval;
@@ -72,7 +73,7 @@ pub fn compile(source: &str, env: &Env, returns: &[Type]) -> Result<Program, Str
 /// Parses and checks an expression; what is wrong with it as the language says it.
 fn compile_checked(source: &str, env: &Env) -> Result<Program, String> {
     let failed = |issues: Vec<parse::Issue>| parse::render(source, &issues);
-    let (expr, at) = parse::parse(source).map_err(failed)?;
+    let (expr, at) = parse::parse(source, env.bindings).map_err(failed)?;
     check::check(env, &expr, &at).map_err(failed)
 }
 

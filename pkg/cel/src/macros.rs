@@ -74,6 +74,22 @@ impl Make<'_, '_> {
         })))
     }
 
+    /// An expression with a name for a value: a loop over nothing, whose accumulator is the value.
+    fn bound(&mut self, name: String, value: IdedExpr, expression: IdedExpr) -> IdedExpr {
+        let (over, cond) = (self.list(Vec::new()), self.bool(false));
+        let step = self.ident(&name);
+        self.expr(Expr::Comprehension(Box::new(ComprehensionExpr {
+            iter_range: over,
+            iter_var: "#unused".to_owned(),
+            iter_var2: None,
+            accu_var: name,
+            accu_init: value,
+            loop_cond: cond,
+            loop_step: step,
+            result: expression,
+        })))
+    }
+
     /// What `all`, `exists`, `existsOne`, … loop over.
     fn quantified(&mut self, kind: Quantifier, predicate: IdedExpr) -> Fold {
         match kind {
@@ -238,22 +254,22 @@ fn opt_map(
         let Some((target, mapped)) = target.take().zip(args.pop()) else { return Ok(None) };
         let present = make.member(target.clone(), "hasValue");
         let value = make.member(target, "value");
-        let (over, cond) = (make.list(Vec::new()), make.bool(false));
-        let step = make.ident(&name);
-        let bound = make.expr(Expr::Comprehension(Box::new(ComprehensionExpr {
-            iter_range: over,
-            iter_var: "#unused".to_owned(),
-            iter_var2: None,
-            accu_var: name,
-            accu_init: value,
-            loop_cond: cond,
-            loop_step: step,
-            result: mapped,
-        })));
+        let bound = make.bound(name, value, mapped);
         let then = if flat { bound } else { make.call("optional.of", vec![bound]) };
         let none = make.call("optional.none", Vec::new());
         Ok(Some(make.call("_?_:_", vec![present, then, none])))
     }
+}
+
+/// `cel.bind(x, value, expression)`: the expression with a name for a value.
+fn bind(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: Args<'_>) -> Expanded {
+    if !matches!(target, Some(IdedExpr { expr: Expr::Ident(name), .. }) if name == "cel") {
+        return Ok(None);
+    }
+    let mut make = Make(helper);
+    let name = make.name(args, "cel.bind() variable names must be simple identifiers")?;
+    let Some((mapped, value)) = args.pop().zip(args.pop()) else { return Ok(None) };
+    Ok(Some(make.bound(name, value, mapped)))
 }
 
 /// `sortBy(x, key)`: sorted by a list of keys.
@@ -268,7 +284,7 @@ fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args
 }
 
 /// The parser's environment: macros, and nothing else of the crate's.
-pub(crate) fn env() -> Env {
+pub(crate) fn env(bindings: bool) -> Env {
     use Quantifier::{All, Exists, One};
     let mut env = Env::default();
     let all = [
@@ -293,7 +309,8 @@ pub(crate) fn env() -> Env {
         Macro::receiver("optFlatMap", 2, opt_map(true)),
         Macro::receiver("sortBy", 2, sort_by),
     ];
-    for expansion in all {
+    let bind = bindings.then(|| Macro::receiver("bind", 3, bind));
+    for expansion in all.into_iter().chain(bind) {
         env.add_macro(expansion).expect("the names and counts of arguments above differ");
     }
     env

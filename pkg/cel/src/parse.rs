@@ -71,15 +71,17 @@ impl Positions<'_> {
 const LONGEST: usize = 100_000;
 
 /// Parses an expression.
-pub(crate) fn parse(source: &str) -> Result<(IdedExpr, Positions<'_>), Vec<Issue>> {
-    static ENV: LazyLock<cel::Env> = LazyLock::new(macros::env);
+pub(crate) fn parse(source: &str, bindings: bool) -> Result<(IdedExpr, Positions<'_>), Vec<Issue>> {
+    static PLAIN: LazyLock<cel::Env> = LazyLock::new(|| macros::env(false));
+    static BINDING: LazyLock<cel::Env> = LazyLock::new(|| macros::env(true));
+    let env = if bindings { &BINDING } else { &PLAIN };
     let size = source.chars().count();
     if size > LONGEST {
         let text = format!("expression code point size exceeds limit: size: {size}, limit {LONGEST}");
         return Err(vec![Issue { line: 1, column: 0, text }]);
     }
     // Fields may be written in backticks, as upstream's parser lets them be.
-    match ENV.parser().enable_ident_escape_syntax(true).parse_with_source_info(source) {
+    match env.parser().enable_ident_escape_syntax(true).parse_with_source_info(source) {
         Ok((expr, info)) => Ok((expr, Positions { source, info })),
         Err(errors) => Err(errors.errors.into_iter().map(issue).collect()),
     }

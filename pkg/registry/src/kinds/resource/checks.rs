@@ -62,6 +62,7 @@ fn request(at: &At<'_>) {
     if class.need() {
         class.text(names::dns1123_subdomain);
     }
+    selectors(&at.get("selectors"));
     let (mode, count) = (at.get("allocationMode"), at.get("count"));
     match mode.str() {
         "All" => {
@@ -75,6 +76,26 @@ fn request(at: &At<'_>) {
             }
         }
         _ => mode.not_supported(&["All", "ExactCount"]),
+    }
+}
+
+/// The longest expression of a selector.
+const LONGEST: usize = 10 * 1024;
+
+/// `selectors` of a request or class.
+pub(super) fn selectors(list: &At<'_>) {
+    for selector in list.items() {
+        let cel = selector.get("cel");
+        if !cel.present() {
+            cel.required("");
+            continue;
+        }
+        let expression = cel.get("expression");
+        if expression.str().len() > LONGEST {
+            expression.push(FieldError::too_long(expression.path(), LONGEST));
+        } else if let Some(why) = copepod_cel::device::selector_error(expression.str()) {
+            expression.invalid(why);
+        }
     }
 }
 
