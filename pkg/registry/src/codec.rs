@@ -108,10 +108,18 @@ pub(crate) fn normalize(object: &Value, gvk: &GroupVersionKind, schema: SchemaRe
 }
 
 /// An applied configuration: YAML (or JSON) without pruning, which the merge checks itself.
-pub(crate) fn applied(body: &Bytes) -> ApiResult<Value> {
-    let config = yaml(body)?;
-    if config.is_object() {
-        return Ok(config);
+pub(crate) fn applied(cx: &RequestContext, body: &Bytes) -> ApiResult<Value> {
+    let parsed = decode::yaml(body)
+        .map_err(|error| ApiError::bad_request(format!("error decoding patch: {error}")))?;
+    match (parsed.strict_error(), cx.field_validation) {
+        (Some(error), FieldValidation::Strict) => {
+            return Err(ApiError::bad_request(format!("error strict decoding patch: {error}")));
+        }
+        (Some(error), FieldValidation::Warn) => cx.warnings.add(error),
+        _ => {}
     }
-    Err(ApiError::bad_request("error decoding YAML: the configuration is not an object"))
+    if parsed.value.is_object() {
+        return Ok(parsed.value);
+    }
+    Err(ApiError::bad_request("error decoding patch: the configuration is not an object"))
 }

@@ -89,7 +89,7 @@ impl Store {
         part: Part,
         patch: &Patch,
     ) -> ApiResult<Written> {
-        let config = codec::applied(&patch.body)?;
+        let config = codec::applied(cx, &patch.body)?;
         check_config(&config, target)?;
         let row = &self.row;
         let uid = meta::uid(&config).to_owned();

@@ -102,7 +102,7 @@ pub(crate) async fn patch(
         PatchKind::Merge => patches::PatchType::Merge,
         PatchKind::Strategic => patches::PatchType::Strategic,
         PatchKind::Apply => {
-            let config = codec::applied(&patch.body)?;
+            let config = codec::applied(cx, &patch.body)?;
             let replicas = config.pointer("/spec/replicas").cloned();
             return write(store, cx, target, &|current| {
                 let mut scale = current.clone();

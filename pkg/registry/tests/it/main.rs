@@ -7,4 +7,5 @@ mod conversion;
 mod custom;
 mod rig;
 mod special;
+mod texts;
 mod watching;

@@ -153,7 +153,7 @@ fn check_service(at: &At<'_>) {
     }
     let path = at.get("path");
     let inner = path.str().trim_start_matches('/').trim_end_matches('/');
-    if !path.present() || path.str() == "/" {
+    if matches!(path.str(), "" | "/") {
         return;
     }
     if !path.str().starts_with('/') {

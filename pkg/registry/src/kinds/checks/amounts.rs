@@ -57,7 +57,7 @@ pub(crate) fn overcommits(name: &str) -> bool {
 fn is_standard(name: &str) -> bool {
     COMPUTE.contains(&name)
         || QUALIFIED.contains(&name)
-        || (COUNTED.contains(&name) && !name.starts_with("services."))
+        || COUNTED.contains(&name)
         || matches!(name, "requests.storage" | "storage")
         || is_quota_huge_pages(name)
 }
