@@ -105,17 +105,17 @@ fn render_tail(raw: &str, lines: usize, bytes: usize) -> String {
             last.push_str(line.content);
         }
         if line.full {
+            if let Some(last) = out.last_mut() {
+                last.push('\n');
+            }
             out.push(String::new());
         }
     }
     if out.last().is_some_and(String::is_empty) {
         out.pop();
     }
-    let keep = out.split_off(out.len().saturating_sub(lines));
-    let mut text = keep.join("\n");
-    if !text.is_empty() {
-        text.push('\n');
-    }
+    // A last line that was never ended stays so.
+    let mut text = out.split_off(out.len().saturating_sub(lines)).concat();
     let mut cut = text.len().saturating_sub(bytes);
     while !text.is_char_boundary(cut) {
         cut += 1;
@@ -135,6 +135,7 @@ mod tests {
         assert_eq!(render_tail(raw, 10, 100), "abc\nd e\n");
         assert_eq!(render_tail(raw, 1, 100), "d e\n");
         assert_eq!(render_tail(raw, 10, 3), " e\n");
+        assert_eq!(render_tail("t stdout F a\nt stdout P DONE\n", 1, 100), "DONE");
     }
 
     #[test]

@@ -34,9 +34,12 @@ impl Reader {
     pub(super) async fn run(self, sender: mpsc::Sender<Bytes>) -> std::io::Result<()> {
         let mut events = if self.options.follow { Some(self.watch()?) } else { None };
         let mut file = File::open(&self.path).await?;
-        let start = tail_start(&mut file, self.options.tail).await?;
+        let size = file.metadata().await?.len();
+        let start = tail_start(&mut file, size, self.options.tail).await?;
         file.seek(SeekFrom::Start(start)).await?;
-        let mut reader = BufReader::new(file);
+        // Without `follow` the log is what it was at the request: lines written since would make more of the last ones.
+        let wanted = if self.options.follow { u64::MAX } else { size - start };
+        let mut reader = BufReader::new(file.take(wanted));
         let mut left = self.options.limit_bytes;
         let mut line = Vec::new();
         loop {
@@ -53,8 +56,8 @@ impl Reader {
                 line.clear();
             }
             let Some(events) = &mut events else { return Ok(()) };
-            if self.rotated(reader.get_ref()).await {
-                reader = BufReader::new(File::open(&self.path).await?);
+            if self.rotated(reader.get_ref().get_ref()).await {
+                reader = BufReader::new(File::open(&self.path).await?.take(u64::MAX));
                 line.clear();
                 continue;
             }
@@ -104,10 +107,9 @@ impl Reader {
     }
 }
 
-/// The offset at which the last `tail` lines begin.
-async fn tail_start(file: &mut File, tail: Option<usize>) -> std::io::Result<u64> {
+/// The offset at which the last `tail` lines of the first `size` bytes begin.
+async fn tail_start(file: &mut File, size: u64, tail: Option<usize>) -> std::io::Result<u64> {
     let Some(tail) = tail else { return Ok(0) };
-    let size = file.metadata().await?.len();
     if tail == 0 {
         return Ok(size);
     }
@@ -143,7 +145,8 @@ mod tests {
         tokio::fs::write(&path, "one\ntwo\nthree\n").await.unwrap();
         let mut file = File::open(&path).await.unwrap();
         for (tail, want) in [(None, 0), (Some(0), 14), (Some(1), 8), (Some(2), 4), (Some(9), 0)] {
-            assert_eq!(tail_start(&mut file, tail).await.unwrap(), want, "{tail:?}");
+            assert_eq!(tail_start(&mut file, 14, tail).await.unwrap(), want, "{tail:?}");
         }
+        assert_eq!(tail_start(&mut file, 8, Some(1)).await.unwrap(), 4, "what came later does not count");
     }
 }
