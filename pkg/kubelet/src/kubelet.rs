@@ -3,6 +3,7 @@
 mod housekeeping;
 mod image_gc;
 mod pressure;
+mod setback;
 mod view;
 
 use std::collections::HashMap;
@@ -12,6 +13,9 @@ use std::time::Duration;
 use copepod_cri::{ImageService, RuntimeService};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use parking_lot::{Mutex, RwLock};
+use tokio::time::Instant;
+
+use self::setback::Setbacks;
 
 use crate::admission::Admission;
 use crate::allocation::{Allocations, Notice};
@@ -21,7 +25,7 @@ use crate::node::status::Pressure;
 use crate::pod::PodExt;
 use crate::ports::{BoxFuture, EventKind, EventSink, PodVolumes};
 use crate::prober::Prober;
-use crate::runtime::{PodRuntime, StartFailure, cgroup, plan, view as runtime_view};
+use crate::runtime::{ERROR_RETRY, PodRuntime, StartFailure, cgroup, plan, view as runtime_view};
 use crate::runtime_state::RuntimeState;
 use crate::status::manager::StatusManager;
 use crate::status::{StatusInput, failed_status, finished_status, phase, render_status};
@@ -48,6 +52,7 @@ pub struct Kubelet {
     pub(crate) admission: Admission,
     allocations: Allocations,
     pressure: RwLock<Pressure>,
+    setbacks: Setbacks,
     pub(crate) workers: OnceLock<Arc<PodWorkers>>,
     failures: Mutex<HashMap<PodUid, HashMap<String, StartFailure>>>,
     cache: RwLock<HashMap<PodUid, Arc<RuntimePod>>>,
@@ -107,6 +112,7 @@ impl Kubelet {
             admission: parts.admission,
             allocations: Allocations::default(),
             pressure: RwLock::default(),
+            setbacks: Setbacks::default(),
             workers: OnceLock::new(),
             failures: Mutex::default(),
             cache: RwLock::default(),
@@ -170,9 +176,12 @@ impl Kubelet {
             mirrors.ensure_in_background(&pod, &self.statuses);
         }
         if let Err((reason, text)) = self.prepare(&pod).await {
-            self.events.pod_event(&pod, None, EventKind::Warning, reason, &text);
+            if self.setbacks.tells(pod.uid(), Instant::now()) {
+                self.events.pod_event(&pod, None, EventKind::Warning, reason, &text);
+            }
             // The network's coming wakes every worker, so this wait only repeats the event.
-            return (false, if reason == "NetworkNotReady" { NETWORK_RETRY } else { RETRY });
+            let pause = self.setbacks.failed(pod.uid());
+            return (false, if reason == "NetworkNotReady" { NETWORK_RETRY } else { pause });
         }
         let outcome = self.pods.sync(&pod, &state, self.prober.results().as_ref()).await;
         if let Some(error) = &outcome.error {
@@ -193,7 +202,16 @@ impl Kubelet {
         if outcome.changed || changed_failures || outcome.resize_error.is_some() {
             self.report(&pod).await;
         }
-        let again = outcome.retry.unwrap_or(self.config.sync_frequency).min(self.config.sync_frequency);
+        let again = match outcome.retry {
+            // An error without a back-off of its own.
+            Some(ERROR_RETRY) => self.setbacks.failed(pod.uid()),
+            Some(retry) => retry,
+            None => {
+                self.setbacks.over(pod.uid());
+                self.config.sync_frequency
+            }
+        };
+        let again = again.min(self.config.sync_frequency);
         (false, self.until_deadline(&pod).map_or(again, |left| again.min(left)))
     }
 
@@ -314,6 +332,7 @@ impl Kubelet {
         }
         self.prober.remove(pod.uid());
         self.failures.lock().remove(pod.uid());
+        self.setbacks.over(pod.uid());
         let status = finished_status(&pod, self.render(&pod, &state, true));
         self.statuses.set(&pod, status);
         self.statuses.set_stopped(pod.uid());

@@ -21,4 +21,4 @@ pub mod security;
 pub mod userns;
 pub mod view;
 
-pub use manager::{PodRuntime, RuntimePorts, StartFailure, SyncOutcome, field_path, pod_text};
+pub use manager::{ERROR_RETRY, PodRuntime, RuntimePorts, StartFailure, SyncOutcome, field_path, pod_text};

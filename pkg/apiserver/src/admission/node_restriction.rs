@@ -115,6 +115,9 @@ impl NodeRestriction {
                 Err("can only access CSINode with the same name as the requesting node".into())
             }
             ("resource.k8s.io", "resourceslices", _) => slice(node, a, new, old),
+            ("certificates.k8s.io", "podcertificaterequests", _) => {
+                self.certificate_request(node, a, new).await
+            }
             ("certificates.k8s.io", "certificatesigningrequests", "") if a.operation == Operation::Create => {
                 signing_request(node, new)
             }
@@ -207,6 +210,97 @@ impl NodeRestriction {
             return Err("node requested token bound to a pod scheduled on a different node".into());
         }
         Ok(())
+    }
+
+    /// A node asks for certificates of pods that run on it and that ask for them.
+    async fn certificate_request(
+        &self,
+        node: &str,
+        a: &Attributes<'_>,
+        request: &Value,
+    ) -> Result<(), Refusal> {
+        if a.operation != Operation::Create {
+            return Err(format!("unexpected operation {}", a.operation.as_str()).into());
+        }
+        if !a.subresource.is_empty() {
+            return Err(format!("unexpected subresource {}", a.subresource).into());
+        }
+        let spec = |field: &str| text(&request["spec"], field);
+        // What may merely be late in a cache is no refusal for good.
+        let late = |why: String| Err(Refusal::Error(ApiError::internal(why)));
+        if spec("nodeName") != node {
+            let (named, node) = (quote(spec("nodeName")), quote(node));
+            return Err(format!(
+                "PodCertificateRequest.Spec.NodeName={named}, which is not the requesting node {node}"
+            )
+            .into());
+        }
+        let full = quote(&format!("{}/{}", a.namespace, spec("podName")));
+        let own = self.0.reader.get("", "nodes", None, node).await.unwrap_or_default();
+        if meta::uid(&own) != spec("nodeUID") {
+            return late(format!(
+                "PodCertificateRequest for pod {full} names node UID {}, inconsistent with the running node ({})",
+                quote(spec("nodeUID")),
+                quote(meta::uid(&own))
+            ));
+        }
+        let pod = self.certificate_pod(node, a, request).await?;
+        let account = text(&pod["spec"], "serviceAccountName");
+        if spec("serviceAccountName") != account {
+            return Err(format!(
+                "PodCertificateRequest for pod {full} contains serviceAccountName ({}) that differs from running pod ({})",
+                quote(spec("serviceAccountName")),
+                quote(account)
+            )
+            .into());
+        }
+        let found = self.0.reader.get("", "serviceaccounts", Some(a.namespace), account).await;
+        let found = found.unwrap_or_default();
+        if meta::uid(&found) != spec("serviceAccountUID") {
+            return late(format!(
+                "PodCertificateRequest for pod {full} names service account UID {}, which differs from the running service account ({})",
+                quote(spec("serviceAccountUID")),
+                quote(meta::uid(&found))
+            ));
+        }
+        let projected = items(&pod["spec"], "volumes").filter_map(|v| v.get("projected"));
+        let mut wanted = projected.flat_map(|p| items(p, "sources")).filter_map(|s| s.get("podCertificate"));
+        if wanted.any(|c| text(c, "signerName") == spec("signerName")) {
+            return Ok(());
+        }
+        let signer = quote(spec("signerName"));
+        Err(format!("pod {full} does not mount a podCertificate projected volume for signer {signer}").into())
+    }
+
+    /// The pod a certificate is asked for: a real one that runs on the node.
+    async fn certificate_pod(
+        &self,
+        node: &str,
+        a: &Attributes<'_>,
+        request: &Value,
+    ) -> Result<Value, Refusal> {
+        let spec = |field: &str| text(&request["spec"], field);
+        let late = |why: String| Err(Refusal::Error(ApiError::internal(why)));
+        let full = quote(&format!("{}/{}", a.namespace, spec("podName")));
+        let pod = self.pod_of(a, spec("podName")).await?;
+        if meta::uid(&pod) != spec("podUID") {
+            return late(format!(
+                "PodCertificateRequest for pod {full} contains pod UID ({}) which differs from running pod {}",
+                quote(spec("podUID")),
+                quote(meta::uid(&pod))
+            ));
+        }
+        if text(&pod["spec"], "nodeName") != node {
+            let node = quote(node);
+            return Err(format!(
+                "pod {full} is not running on node {node} named in the PodCertificateRequest"
+            )
+            .into());
+        }
+        if is_mirror(&pod) {
+            return Err(format!("pod {full} is a mirror pod").into());
+        }
+        Ok(pod)
     }
 }
 

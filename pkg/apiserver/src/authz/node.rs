@@ -62,6 +62,9 @@ impl NodeAuthorizer {
                 ("", "serviceaccounts") => return self.service_account(node, check).await,
                 ("coordination.k8s.io", "leases") => return lease(node, check),
                 ("storage.k8s.io", "csinodes") => return csi_node(node, check),
+                ("certificates.k8s.io", "podcertificaterequests") => {
+                    return self.certificate_request(node, check).await;
+                }
                 ("", "nodes") => return own_node(node, check),
                 ("", "pods") => return self.pod(node, check).await,
                 _ => {}
@@ -157,6 +160,29 @@ impl NodeAuthorizer {
                 }
                 unrelated(node)
             }
+        }
+    }
+
+    async fn certificate_request(&self, node: &str, check: &Check<'_>) -> Answer {
+        if !check.subresource.is_empty() {
+            return deny("nodes may not access the status subresource of PodCertificateRequests");
+        }
+        match check.verb {
+            // Admission looks closer.
+            "create" => allow(),
+            "get" => {
+                let (group, resource) = (check.group, check.resource);
+                let object = self.reader.get(group, resource, Some(check.namespace), check.name).await;
+                if object.is_some_and(|o| o["spec"]["nodeName"].as_str() == Some(node)) {
+                    return allow();
+                }
+                unrelated(node)
+            }
+            "list" | "watch" if selects(check.field_selector, "spec.nodeName", node) => allow(),
+            "list" | "watch" => {
+                deny("can only list/watch podcertificaterequests with nodeName field selector")
+            }
+            verb => deny(format!("nodes may not {verb} podcertificaterequests")),
         }
     }
 

@@ -86,7 +86,7 @@ impl std::fmt::Debug for PodRuntime {
 }
 
 /// Retry after an error that is nobody's back-off.
-const ERROR_RETRY: Duration = Duration::from_secs(2);
+pub const ERROR_RETRY: Duration = Duration::from_secs(2);
 
 /// `spec.containers{name}`, the part of a pod an event is about.
 #[must_use]

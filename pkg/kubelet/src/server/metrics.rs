@@ -75,6 +75,41 @@ fn working_set(stats: &cri::ContainerStats) -> f64 {
     float(stats.memory.as_ref().and_then(|m| m.working_set_bytes.as_ref()).map_or(0, |v| v.value))
 }
 
+/// One family of `/metrics/resource`: name, type, help.
+type FamilyText = (&'static str, &'static str, &'static str);
+
+const CONTAINER_CPU: FamilyText = (
+    "container_cpu_usage_seconds_total",
+    "counter",
+    "[STABLE] Cumulative cpu time consumed by the container in core-seconds",
+);
+const CONTAINER_MEMORY: FamilyText =
+    ("container_memory_working_set_bytes", "gauge", "[STABLE] Current working set of the container in bytes");
+const CONTAINER_START: FamilyText = (
+    "container_start_time_seconds",
+    "gauge",
+    "[STABLE] Start time of the container since unix epoch in seconds",
+);
+const POD_CPU: FamilyText = (
+    "pod_cpu_usage_seconds_total",
+    "counter",
+    "[STABLE] Cumulative cpu time consumed by the pod in core-seconds",
+);
+const POD_MEMORY: FamilyText =
+    ("pod_memory_working_set_bytes", "gauge", "[STABLE] Current working set of the pod in bytes");
+const NODE_CPU: FamilyText = (
+    "node_cpu_usage_seconds_total",
+    "counter",
+    "[STABLE] Cumulative cpu time consumed by the node in core-seconds",
+);
+const NODE_MEMORY: FamilyText =
+    ("node_memory_working_set_bytes", "gauge", "[STABLE] Current working set of the node in bytes");
+const SCRAPE_ERROR: FamilyText = (
+    "resource_scrape_error",
+    "gauge",
+    "[STABLE] 1 if there was an error while getting container metrics, 0 otherwise",
+);
+
 /// What the metrics server scrapes.
 pub(super) async fn resource(server: &Server) -> Response<Body> {
     let usages = match usages(server).await {
@@ -84,38 +119,47 @@ pub(super) async fn resource(server: &Server) -> Response<Body> {
     let now = copepod_sys::clock::now().as_millisecond();
     let node = NodeUsage::read();
     let mut out = Exposition::default();
-    out.family(
-        "container_cpu_usage_seconds_total",
-        "counter",
-        "Cumulative cpu time consumed by the container in core-seconds",
-    );
-    for u in &usages {
-        out.sample_at("container_cpu_usage_seconds_total", &labels(u), cpu_seconds(&u.stats), now);
-    }
-    out.family(
-        "container_memory_working_set_bytes",
-        "gauge",
-        "Current working set of the container in bytes",
-    );
-    for u in &usages {
-        out.sample_at("container_memory_working_set_bytes", &labels(u), working_set(&u.stats), now);
-    }
-    out.family(
-        "node_cpu_usage_seconds_total",
-        "counter",
-        "Cumulative cpu time consumed by the node in core-seconds",
-    );
-    out.sample_at("node_cpu_usage_seconds_total", &[], float(node.cpu_nanos) / NANO, now);
-    out.family("node_memory_working_set_bytes", "gauge", "Current working set of the node in bytes");
-    let used = node.memory_total.saturating_sub(node.memory_available);
-    out.sample_at("node_memory_working_set_bytes", &[], float(used), now);
-    out.family(
-        "resource_scrape_error",
-        "gauge",
-        "1 if there was an error while getting container metrics, 0 otherwise",
-    );
-    out.sample("resource_scrape_error", &[], 0.0);
+    let mut family = |(name, kind, help): FamilyText, samples: &[(Vec<(&str, &str)>, f64)]| {
+        out.family(name, kind, help);
+        for (labels, value) in samples {
+            out.sample_at(name, labels, *value, now);
+        }
+    };
+    let each = |value: fn(&cri::ContainerStats) -> f64| -> Vec<_> {
+        usages.iter().map(|u| (labels(u).to_vec(), value(&u.stats))).collect()
+    };
+    family(CONTAINER_CPU, &each(cpu_seconds));
+    family(CONTAINER_MEMORY, &each(working_set));
+    let starts: Vec<_> =
+        usages.iter().filter_map(|u| Some((labels(u).to_vec(), started(server, u)?))).collect();
+    family(CONTAINER_START, &starts);
+    let node_used = node.memory_total.saturating_sub(node.memory_available);
+    family(NODE_CPU, &[(Vec::new(), float(node.cpu_nanos) / NANO)]);
+    family(NODE_MEMORY, &[(Vec::new(), float(node_used))]);
+    family(POD_CPU, &per_pod(&usages, cpu_seconds));
+    family(POD_MEMORY, &per_pod(&usages, working_set));
+    let (name, kind, help) = SCRAPE_ERROR;
+    out.family(name, kind, help);
+    out.sample(name, &[], 0.0);
     exposition(out)
+}
+
+/// When the container was started, seconds since 1970.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus' numbers are floats")]
+fn started(server: &Server, usage: &Usage) -> Option<f64> {
+    let pod = server.view.pod(&usage.namespace, &usage.pod)?;
+    let runtime = server.view.runtime_pod(pod.metadata.uid.as_deref()?)?;
+    let started = runtime.container(&usage.container)?.started_at;
+    Some(started.as_millisecond() as f64 / 1000.0)
+}
+
+/// The sums of pods' containers.
+fn per_pod(usages: &[Usage], value: fn(&cri::ContainerStats) -> f64) -> Vec<(Vec<(&str, &str)>, f64)> {
+    let mut sums = std::collections::BTreeMap::<(&str, &str), f64>::new();
+    for usage in usages {
+        *sums.entry((&usage.namespace, &usage.pod)).or_default() += value(&usage.stats);
+    }
+    sums.into_iter().map(|((ns, pod), sum)| (vec![("namespace", ns), ("pod", pod)], sum)).collect()
 }
 
 fn labels(usage: &Usage) -> [(&str, &str); 3] {

@@ -75,7 +75,13 @@ fn one(
                 .or_else(|| Some(ContainerState::default()));
             status
         }
-        None => without_runtime(container, old, has_init, input.terminal),
+        None => {
+            let mut status = without_runtime(container, old, has_init, input.terminal);
+            if role == Role::Init {
+                assume_completed(input, &mut status);
+            }
+            status
+        }
     };
     waiting_for_failure(input, container, &mut status);
     readiness(input, container, &mut status, role);
@@ -223,6 +229,25 @@ fn without_runtime(
         }
     }
     status
+}
+
+/// An init container that left no trace has done its work when a main container was made after it.
+fn assume_completed(input: &StatusInput<'_>, status: &mut ContainerStatus) {
+    let waits = status.state.as_ref().is_some_and(|s| s.waiting.is_some());
+    let mut mains = input.pod.spec().containers.iter();
+    if !waits || !mains.any(|c| input.state.container(&c.name).is_some()) {
+        return;
+    }
+    let text = "Unable to get init container status from container runtime and pod has been initialized, \
+                treat it as exited normally";
+    status.state = Some(ContainerState {
+        terminated: Some(ContainerStateTerminated {
+            reason: Some("Completed".to_owned()),
+            message: Some(text.to_owned()),
+            ..ContainerStateTerminated::default()
+        }),
+        ..ContainerState::default()
+    });
 }
 
 fn lost_state() -> ContainerState {
