@@ -157,26 +157,23 @@ impl Allocations {
     }
 
     /// Grants what the pod wishes if `refuse` has nothing against it; with what has to be told.
-    /// `refuse` is only asked about changes.
+    /// `refuse` is only asked about changes, and may ask what others were granted.
     pub fn decide(
         &self,
         pod: &PodRef,
         now: Timestamp,
         refuse: impl FnOnce(&Pod) -> Option<(&'static str, String)>,
     ) -> (PodRef, Vec<Notice>) {
-        let mut entries = self.entries.lock();
-        let entry = entries.entry(pod.uid().to_owned()).or_insert_with(|| Entry {
-            grant: Grant::of_status(pod),
-            pending: told(pod, "PodResizePending"),
-            in_progress: told(pod, "PodResizeInProgress"),
-        });
         let wish = Grant::of_spec(pod);
-        if same(&entry.grant, &wish) {
-            entry.pending = None;
+        if self.has(pod, &wish) {
             return (pod.clone(), Vec::new());
         }
+        // Asked without the lock; nobody else decides about this pod meanwhile.
+        let refusal = refuse(pod);
         let generation = pod.metadata.generation;
-        if let Some((reason, why)) = refuse(pod) {
+        let mut entries = self.entries.lock();
+        let entry = entries.entry(pod.uid().to_owned()).or_default();
+        if let Some((reason, why)) = refusal {
             let old = entry.pending.take();
             let new = condition("PodResizePending", old.as_ref(), ("Deferred", &why), generation, now);
             let news = old.is_none_or(|old| {
@@ -191,6 +188,21 @@ impl Allocations {
         entry.pending = None;
         entry.in_progress = Some(condition("PodResizeInProgress", None, ("", ""), generation, now));
         (pod.clone(), vec![(EventKind::Normal, "ResizeStarted", summary("started", pod, generation, ""))])
+    }
+
+    /// Whether the pod has what it wishes; a pod seen for the first time has what its status tells.
+    fn has(&self, pod: &PodRef, wish: &Grant) -> bool {
+        let mut entries = self.entries.lock();
+        let entry = entries.entry(pod.uid().to_owned()).or_insert_with(|| Entry {
+            grant: Grant::of_status(pod),
+            pending: told(pod, "PodResizePending"),
+            in_progress: told(pod, "PodResizeInProgress"),
+        });
+        let has = same(&entry.grant, wish);
+        if has {
+            entry.pending = None;
+        }
+        has
     }
 
     /// Notes whether the runtime still has to carry out the grant; tells when it has.
@@ -284,7 +296,15 @@ mod tests {
         assert_eq!(kinds(&all), [("PodResizePending".to_owned(), Some("Deferred".to_owned()))]);
         assert_eq!(all.decide(&pod("2", 2), now, no("no room")).1.len(), 0, "told once");
         assert_eq!(all.waiting(), ["u"]);
-        let (granted, notices) = all.decide(&pod("2", 2), now, no(""));
+        let asks = |p: &Pod| {
+            assert_eq!(
+                cpu(&all.granted(&Arc::new(p.clone()))),
+                "1",
+                "what was granted may be asked meanwhile"
+            );
+            None
+        };
+        let (granted, notices) = all.decide(&pod("2", 2), now, asks);
         assert_eq!((cpu(&granted).as_str(), notices[0].1), ("2", "ResizeStarted"));
         assert_eq!(kinds(&all), [("PodResizeInProgress".to_owned(), None)]);
         assert!(all.carry_out(&granted, true, now).is_none());
