@@ -1,5 +1,7 @@
 //! The oracle: upstream's own components, built from the same modules as the suite, run in a node of their own.
 
+mod replay;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,10 @@ pub(crate) enum OracleTask {
     Build,
     /// Run a node of upstream's components until Ctrl-C; each can be replaced by ours or left out.
     Up(Up),
+    /// Replay recorded requests on both API servers and show where the answers differ.
+    Diff(replay::Diff),
+    /// Write down what upstream's API server answers to requests, beside them.
+    Record(replay::Scripts),
 }
 
 /// Who plays the parts.
@@ -52,12 +58,17 @@ enum Who {
 
 /// Runs one subcommand.
 pub(crate) fn run(task: &OracleTask) -> anyhow::Result<()> {
+    match task {
+        OracleTask::Diff(diff) => return replay::diff(diff),
+        OracleTask::Record(scripts) => return replay::record(scripts),
+        OracleTask::Build | OracleTask::Up(_) => {}
+    }
     for group in [upstream::Group::Bundled, upstream::Group::Oracle, upstream::Group::Test] {
         upstream::ensure(group)?;
     }
     match task {
-        OracleTask::Build => Ok(()),
         OracleTask::Up(up) => run_node(up),
+        _ => Ok(()),
     }
 }
 

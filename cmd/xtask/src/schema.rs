@@ -6,6 +6,8 @@
 //! `go mod download k8s.io/kubernetes@v1.37.2` and its siblings first.
 
 mod golang;
+#[cfg(test)]
+mod published;
 mod render;
 mod resources;
 mod spec;
@@ -90,9 +92,14 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 /// Reads every package whose types the documents name.
 fn read_source(modules: &Modules, spec: &Spec) -> Result<Source> {
+    read_packages(modules, spec.api_packages().into_iter().chain(EXTRA_PACKAGES.map(str::to_owned)))
+}
+
+/// Reads packages of `k8s.io/api` such as `core/v1`, and those that all of them build on.
+fn read_packages(modules: &Modules, packages: impl Iterator<Item = String>) -> Result<Source> {
     let mut source = Source::default();
     let api = modules.dir("api")?;
-    for package in spec.api_packages().into_iter().chain(EXTRA_PACKAGES.map(str::to_owned)) {
+    for package in packages {
         source.read_package(&format!("k8s.io/api/{package}"), &api.join(&package))?;
     }
     for (module, package) in [

@@ -5,10 +5,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+mod parse;
+
 /// Why a selector cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// Not a label selector.
+    /// Not a list of requirements.
+    #[error("{0}")]
+    Grammar(String),
+    /// Not a requirement on a label.
     #[error("unable to parse requirement: {0}")]
     Label(String),
     /// Not a field selector.
@@ -125,10 +130,7 @@ impl LabelSelector {
 
     /// Parses the query form: `a=b,c!=d,e in (f,g),!h,i`.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        let mut requirements = Vec::new();
-        for part in split_outside_parentheses(text) {
-            requirements.push(parse_requirement(part)?);
-        }
+        let mut requirements = parse::requirements(text)?;
         requirements.sort_by(|a: &Requirement, b| a.key.cmp(&b.key));
         Ok(Self { requirements, nothing: false })
     }
@@ -198,62 +200,6 @@ impl fmt::Display for LabelSelector {
         }
         Ok(())
     }
-}
-
-fn split_outside_parentheses(text: &str) -> Vec<&str> {
-    let mut depth = 0_usize;
-    text.split(move |c| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    })
-    .map(str::trim)
-    .filter(|part| !part.is_empty())
-    .collect()
-}
-
-fn parse_requirement(part: &str) -> Result<Requirement, SelectorError> {
-    let bad = |why: &str| SelectorError::Label(format!("{why} in {part:?}"));
-    let make = |key: &str, test: Test| {
-        let key = key.trim();
-        match crate::names::qualified_name(key).into_iter().next() {
-            Some(error) => Err(SelectorError::Label(format!("<nil>: Invalid value: {key:?}: {error}"))),
-            None => Ok(Requirement { key: key.to_owned(), test }),
-        }
-    };
-    if let Some(key) = part.strip_prefix('!').filter(|k| !k.contains('=')) {
-        return make(key, Test::DoesNotExist);
-    }
-    if let Some((head, list)) = part.split_once('(') {
-        let list = list.strip_suffix(')').ok_or_else(|| bad("missing )"))?;
-        let values: Vec<String> = list.split(',').map(|v| v.trim().to_owned()).collect();
-        let mut words = head.split_whitespace();
-        return match (words.next(), words.next(), words.next()) {
-            (Some(key), Some("in"), None) => make(key, Test::In(values)),
-            (Some(key), Some("notin"), None) => make(key, Test::NotIn(values)),
-            _ => Err(bad("found '(' without in or notin")),
-        };
-    }
-    let one = |v: &str| vec![v.trim().to_owned()];
-    if let Some((key, value)) = part.split_once("!=") {
-        return make(key, Test::NotIn(one(value)));
-    }
-    if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        return make(key, Test::In(one(value)));
-    }
-    for (sign, test) in [('>', Test::Gt as fn(i64) -> Test), ('<', Test::Lt)] {
-        if let Some((key, value)) = part.split_once(sign) {
-            let bound = value
-                .trim()
-                .parse()
-                .map_err(|_| bad("for 'Gt', 'Lt' operators, the value must be an integer"))?;
-            return make(key, test(bound));
-        }
-    }
-    make(part, Test::Exists)
 }
 
 /// One term of a field selector.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use copepod_api::{ResourceDef, Scope, Subresource};
+use copepod_schema::encode;
 use serde_json::{Map, Value, json};
 
 use crate::aggregator::Remote;
@@ -72,7 +73,7 @@ impl Discovery {
         let groups = group(rows, remotes);
         let mut documents: BTreeMap<String, Bytes> = BTreeMap::new();
         let mut add =
-            |path: String, document: &Value| drop(documents.insert(path, document.to_string().into()));
+            |path: String, document: &Value| drop(documents.insert(path, encode::document(document).into()));
         let mut listed = Vec::new();
         for (name, versions) in &groups {
             let prefix = if name.is_empty() { "/api".to_owned() } else { format!("/apis/{name}") };
@@ -102,7 +103,7 @@ impl Discovery {
             let by_client = json!([{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]);
             let document =
                 json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": by_client});
-            return Some(document.to_string().into());
+            return Some(encode::document(&document).into());
         }
         self.documents.get(path).cloned()
     }

@@ -121,17 +121,27 @@ impl Server {
         if crate::reviews::serves(&gvr) {
             return self.review(call).await;
         }
-        let Some(store) = self.registry.store(&gvr) else { return Ok(not_found()) };
+        let Some(store) = self.registry.store(&gvr) else { return self.no_resource(info) };
         if crate::connect::serves(info) {
             return self.connect(call).await;
         }
         let def = store.def();
+        if info.group.is_empty() && info.resource == "endpoints" {
+            let text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+            call.warnings.add(text);
+        }
         let sub = info.subresource.as_str();
         if !sub.is_empty() && def.subresource(sub).is_none() {
-            return Ok(not_found());
+            return self.no_resource(info);
         }
-        if info.namespace.is_empty() && def.namespaced() && !matches!(info.verb.as_str(), "list" | "watch") {
-            return Ok(not_found());
+        let everywhere = info.namespace.is_empty() && def.namespaced();
+        let whole =
+            matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") || info.name.is_empty();
+        if everywhere && !whole {
+            return self.no_resource(info);
+        }
+        if !has_route(&call, def, everywhere) {
+            return Err(not_allowed());
         }
         match info.verb.as_str() {
             "get" => self.get(&store, &call).await,
@@ -142,11 +152,46 @@ impl Server {
             "patch" => self.patch(&store, call).await,
             "delete" => self.delete(&store, call).await,
             "deletecollection" => self.delete_collection(&store, call).await,
-            _ => Err(ApiError::new(
-                Reason::MethodNotAllowed,
-                "the server does not allow this method on the requested resource",
-            )),
+            _ => Err(not_allowed()),
         }
+    }
+
+    /// A path below a group that has no such version, resource or subresource. Groups of upstream's own answer with a
+    /// Status, all else with a text.
+    fn no_resource(&self, info: &crate::request::RequestInfo) -> ApiResult<Response<Body>> {
+        let rows = self.registry.rows();
+        let of_group = |row: &&Arc<copepod_api::ResourceDef>| !row.custom && row.group == info.group;
+        let mut versions = rows.iter().filter(of_group);
+        if versions.next().is_none() {
+            return Ok(not_found());
+        }
+        let mut error = ApiError::new(Reason::NotFound, "the server could not find the requested resource");
+        error.status_mut().details = Some(copepod_api::status::StatusDetails::default());
+        Err(error)
+    }
+}
+
+fn not_allowed() -> ApiError {
+    let text = "the server does not allow this method on the requested resource";
+    let mut error = ApiError::new(Reason::MethodNotAllowed, text);
+    error.status_mut().details = Some(copepod_api::status::StatusDetails::default());
+    error
+}
+
+/// Whether the method is one of those of the path: of the collection (`everywhere` of all namespaces), of an object, or
+/// of a subresource.
+fn has_route(call: &Call, def: &copepod_api::ResourceDef, everywhere: bool) -> bool {
+    let info = &call.info;
+    let (method, verb) = (call.parts.method.as_str(), info.verb.as_str());
+    let collection = info.subresource.is_empty()
+        && (info.name.is_empty() || matches!(verb, "list" | "watch" | "deletecollection"));
+    match method {
+        "HEAD" => false,
+        "GET" => true,
+        "POST" => (collection && !everywhere) || !info.subresource.is_empty(),
+        "DELETE" if collection => !everywhere && def.verbs.0.contains(&copepod_api::Verb::DeleteCollection),
+        "PUT" | "PATCH" | "DELETE" => !collection,
+        _ => false,
     }
 }
 

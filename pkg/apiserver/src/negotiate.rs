@@ -73,10 +73,8 @@ impl Clause {
 
     /// Whether the clause allows a media type.
     pub(crate) fn allows(&self, media_type: &str) -> bool {
-        if self.media_type == "*/*" || self.media_type == media_type {
-            return true;
-        }
-        self.media_type.strip_suffix("/*").is_some_and(|main| media_type.split('/').next() == Some(main))
+        // Routes know whole types only: `application/*` is no more acceptable than another type.
+        self.media_type == "*/*" || self.media_type == media_type
     }
 
     fn specificity(&self) -> usize {
@@ -127,14 +125,18 @@ pub(crate) fn negotiate(accept: &str, transforms: Transforms, pretty: bool) -> A
     if accept.is_empty() {
         return Ok(Accepted { encoding: Encoding::Json, target: Target::Object, pretty });
     }
-    for clause in parse_accept(accept) {
+    let clauses = parse_accept(accept);
+    if !clauses.iter().any(|clause| ENCODINGS.iter().any(|(_, media_type)| clause.allows(media_type))) {
+        return Err(no_route(transforms));
+    }
+    for clause in clauses {
         for (encoding, media_type) in ENCODINGS {
             if !clause.allows(media_type) {
                 continue;
             }
-            // Tables and partial metadata are written for people and generic clients, in JSON.
+            // A Table has no protobuf form.
             let target = target_of(&clause, transforms);
-            let target = target.filter(|t| *encoding != Encoding::Protobuf || *t == Target::Object);
+            let target = target.filter(|t| *encoding != Encoding::Protobuf || *t != Target::Table);
             if let Some(target) = target {
                 let pretty = pretty || clause.param("pretty") == "1";
                 return Ok(Accepted { encoding: *encoding, target, pretty });
@@ -145,6 +147,20 @@ pub(crate) fn negotiate(accept: &str, transforms: Transforms, pretty: bool) -> A
         Reason::NotAcceptable,
         format!("only the following media types are accepted: {ACCEPTED}"),
     ))
+}
+
+/// No route writes what the client accepts.
+fn no_route(transforms: Transforms) -> ApiError {
+    let streams = match transforms {
+        Transforms::List => {
+            ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+        }
+        Transforms::One | Transforms::None => "",
+    };
+    let text = format!("406: Not Acceptable\n\nAvailable representations: {ACCEPTED}{streams}");
+    let mut error = ApiError::new(Reason::NotAcceptable, text);
+    error.status_mut().details = Some(copepod_api::status::StatusDetails::default());
+    error
 }
 
 fn target_of(clause: &Clause, transforms: Transforms) -> Option<Target> {
@@ -164,6 +180,17 @@ fn target_of(clause: &Clause, transforms: Transforms) -> Option<Target> {
         ("PartialObjectMetadataList", Transforms::List) => Some(Target::PartialMetadataList),
         _ => None,
     }
+}
+
+/// The form of an error for a client that accepts this: a Status as it is, in JSON when nothing else fits.
+pub(crate) fn for_errors(accept: &str, pretty: bool) -> Accepted {
+    let json = Accepted { encoding: Encoding::Json, target: Target::Object, pretty };
+    let plain =
+        parse_accept(accept).into_iter().filter(|clause| clause.param("as").is_empty()).find_map(|clause| {
+            let (encoding, _) = ENCODINGS.iter().find(|(_, media_type)| clause.allows(media_type))?;
+            Some(Accepted { encoding: *encoding, ..json })
+        });
+    plain.unwrap_or(json)
 }
 
 /// The encoding of a request's body; 415 for one this server does not read.
@@ -221,7 +248,7 @@ mod tests {
     fn quality_and_wildcards() {
         let clauses = parse_accept("text/*;q=0.5, */*;q=0.1, application/yaml");
         assert_eq!(clauses[0].media_type, "application/yaml");
-        assert_eq!(negotiate("application/*", Transforms::One, false).unwrap().encoding, Encoding::Json);
+        assert_eq!(negotiate("application/*", Transforms::One, false).unwrap_err().code(), 406);
         assert_eq!(negotiate("text/html", Transforms::One, false).unwrap_err().code(), 406);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use copepod_api::{ApiError, ApiResult, Reason, ResourceDef};
+use copepod_api::{ApiResult, ResourceDef};
 use copepod_registry::Registry;
 use copepod_schema::openapi::{self, Custom, Sources};
 use http::{HeaderValue, Response, header};
@@ -88,13 +88,13 @@ impl OpenApi {
     }
 
     async fn v2(&self, call: &Call) -> ApiResult<Response<Body>> {
-        let accept = call.header(header::ACCEPT);
-        let json =
-            accept.is_empty() || negotiate::parse_accept(accept).iter().any(|c| c.allows("application/json"));
-        if !json {
-            let text = "only the following media types are accepted: application/json";
-            return Err(ApiError::new(Reason::NotAcceptable, text));
-        }
+        let Some(media_type) = v2_media_type(call.header(header::ACCEPT)) else {
+            // No object: upstream's handler of these documents is not that of the API.
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = http::StatusCode::NOT_ACCEPTABLE;
+            response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept"));
+            return Ok(response);
+        };
         let material = self.material(self.registry.rows()).await;
         let others = self.aggregator.openapi_v2().await;
         let mut tag = material.with(openapi::digest);
@@ -102,14 +102,24 @@ impl OpenApi {
             let all = format!("{tag}{}", Value::from(others.clone()));
             tag = hex::encode_upper(ring::digest::digest(&ring::digest::SHA512, all.as_bytes()));
         }
-        let known = is_known(call, &tag);
-        let document = if known {
-            Bytes::new()
-        } else {
-            let document = material.with(openapi::v2).to_string();
-            if others.is_empty() { document.into() } else { merge::all(&document, others)?.into() }
+        let json = media_type == V2_TYPES[0];
+        if !json {
+            // Another form, another tag.
+            tag.make_ascii_lowercase();
+        }
+        // Asked by its old name, protobuf answers by the new one.
+        let media_type = if json { media_type } else { V2_TYPES[2] };
+        if is_known(call, &tag) {
+            return Ok(tagged(call, Bytes::new(), &tag, media_type));
+        }
+        let document = material.with(openapi::v2);
+        let document: Bytes = match (json, others.is_empty()) {
+            (true, true) => document.to_string().into(),
+            (false, true) => document.to_protobuf().into(),
+            (true, false) => merge::all(&document.to_string(), others)?.into(),
+            (false, false) => openapi::protobuf_of(&merge::all(&document.to_string(), others)?).into(),
         };
-        Ok(tagged(call, document, &tag, "application/json"))
+        Ok(tagged(call, document, &tag, media_type))
     }
 
     /// Rows by the path of their document.
@@ -142,6 +152,21 @@ impl OpenApi {
         let version = versions.iter().find(|v| v["name"].as_str() == Some(&row.version))?;
         version.pointer("/schema/openAPIV3Schema").cloned()
     }
+}
+
+/// The forms of the v2 document: JSON, and protobuf by its old and its new name.
+const V2_TYPES: [&str; 3] = [
+    "application/json",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+];
+
+fn v2_media_type(accept: &str) -> Option<&'static str> {
+    if accept.is_empty() {
+        return Some(V2_TYPES[0]);
+    }
+    let clauses = negotiate::parse_accept(accept);
+    clauses.iter().find_map(|clause| V2_TYPES.into_iter().find(|media_type| clause.allows(media_type)))
 }
 
 fn is_known(call: &Call, tag: &str) -> bool {

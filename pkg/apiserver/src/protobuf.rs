@@ -2,28 +2,12 @@
 //! schema tables, custom resources have no protobuf form, as upstream.
 
 use bytes::Bytes;
-use copepod_api::{ApiError, ApiResult, GroupVersion};
-use copepod_schema::node::SchemaRef;
+use copepod_api::{ApiError, ApiResult};
 use copepod_schema::protobuf;
 use serde_json::Value;
 
 /// The media type.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
-
-/// Kinds of requests' options: upstream registers them in every group version, and clients name the one they talk to.
-const OPTIONS: &[&str] =
-    &["CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"];
-/// Where their definitions are.
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
-
-fn schema(api_version: &str, kind: &str) -> Option<SchemaRef<'static>> {
-    let GroupVersion { group, version } = GroupVersion::parse(api_version)?;
-    let builtin = copepod_schema::builtin();
-    if OPTIONS.contains(&kind) {
-        return builtin.model(&format!("{META}.{kind}"));
-    }
-    builtin.kind(&group, &version, kind)
-}
 
 /// The JSON of a protobuf body; an empty body stays empty.
 pub(crate) fn to_json(body: &[u8]) -> ApiResult<Bytes> {
@@ -32,7 +16,7 @@ pub(crate) fn to_json(body: &[u8]) -> ApiResult<Bytes> {
     }
     let bad = |why: &dyn std::fmt::Display| ApiError::bad_request(why.to_string());
     let envelope = protobuf::open(body).map_err(|e| bad(&e))?;
-    let schema = schema(&envelope.api_version, &envelope.kind).ok_or_else(|| {
+    let schema = protobuf::schema_of(&envelope.api_version, &envelope.kind).ok_or_else(|| {
         bad(&format!("no kind \"{}\" is registered for version \"{}\"", envelope.kind, envelope.api_version))
     })?;
     let object = protobuf::decode(&envelope, schema).map_err(|e| bad(&e))?;
@@ -47,33 +31,17 @@ pub(crate) fn from_json(bytes: &[u8]) -> ApiResult<Option<Vec<u8>>> {
 
 fn from_value(object: &Value) -> Option<Vec<u8>> {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    Some(protobuf::encode(object, schema(text("apiVersion"), text("kind"))?))
+    Some(protobuf::encode(object, protobuf::schema_of(text("apiVersion"), text("kind"))?))
 }
 
 /// One event of a watch: its length in four bytes, then a `WatchEvent` whose object is encoded with its envelope.
 pub(crate) fn watch_frame(kind: &str, object: &Value) -> Option<Bytes> {
     let raw = from_value(object)?;
-    let mut extension = Vec::with_capacity(raw.len() + 8);
-    put_bytes(&mut extension, 1, &raw);
-    let mut event = Vec::with_capacity(extension.len() + 24);
-    put_bytes(&mut event, 1, kind.as_bytes());
-    put_bytes(&mut event, 2, &extension);
+    let mut event = protobuf::write_event(kind, &raw);
     let length = u32::try_from(event.len()).ok()?;
     let mut frame = length.to_be_bytes().to_vec();
     frame.append(&mut event);
     Some(frame.into())
-}
-
-/// A length-delimited field.
-fn put_bytes(out: &mut Vec<u8>, number: u8, data: &[u8]) {
-    out.push(number << 3 | 2);
-    let mut length = data.len();
-    while length >= 0x80 {
-        out.push(u8::try_from(length & 0x7f).unwrap_or_default() | 0x80);
-        length >>= 7;
-    }
-    out.push(u8::try_from(length).unwrap_or_default());
-    out.extend_from_slice(data);
 }
 
 #[cfg(test)]

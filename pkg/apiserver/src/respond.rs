@@ -9,7 +9,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::Value;
 
 use crate::body::Body;
-use crate::negotiate::{Accepted, Encoding};
+use crate::negotiate::{Accepted, Encoding, Target};
 use crate::protobuf;
 
 mod ordered;
@@ -76,12 +76,18 @@ fn indent(bytes: &[u8]) -> Result<Vec<u8>, serde_json::Error> {
 
 fn to_yaml(bytes: &[u8]) -> Result<String, String> {
     let value: Value = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-    serde_saphyr::to_string(&value).map_err(|e| e.to_string())
+    Ok(copepod_schema::encode::yaml(&value))
 }
 
-/// An error as its Status, in JSON: what clients of every encoding understand.
+/// An error as its Status, in JSON.
 pub(crate) fn error(error: &ApiError) -> Response<Body> {
-    let mut response = json(error.code(), error.status());
+    error_in(error, Accepted { encoding: Encoding::Json, target: Target::Object, pretty: false })
+}
+
+/// An error as its Status, in the encoding of the answer that it takes the place of.
+pub(crate) fn error_in(error: &ApiError, accepted: Accepted) -> Response<Body> {
+    let status = serde_json::to_vec(error.status()).unwrap_or_default();
+    let mut response = object(error.code(), accepted, status.into());
     if let Some(details) = error.status().details.as_ref().filter(|d| d.retry_after_seconds > 0) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(details.retry_after_seconds));
     }

@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::discovery::Discovery;
 use crate::kubelet::Kubelets;
 use crate::metrics::Metrics;
+use crate::negotiate;
 use crate::openapi::OpenApi;
 use crate::reader::Reader;
 use crate::request::{Query, RequestBody, RequestInfo};
@@ -205,6 +206,12 @@ impl Handler for Server {
     }
 }
 
+/// What is refused before its handler is reached is not to be guessed at by browsers.
+fn unsniffed(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert("X-Content-Type-Options", HeaderValue::from_static("nosniff"));
+    response
+}
+
 impl Server {
     async fn answer(
         self: Arc<Self>,
@@ -213,20 +220,23 @@ impl Server {
         info: RequestInfo,
         query: Query,
     ) -> Response<Body> {
+        let pretty = negotiate::is_pretty(&query, header_text(request.headers(), header::USER_AGENT));
+        let accepted = negotiate::for_errors(&header_list(request.headers(), header::ACCEPT), pretty);
+        let refuse = |error: &ApiError| respond::error_in(error, accepted);
         let (parts, body) = request.into_parts();
         let body = RequestBody::new(body);
         let user = match self.authn.authenticate(&peer.identity, &parts.headers).await {
             Ok(user) => user,
-            Err(error) => return respond::error(&error),
+            Err(error) => return refuse(&error),
         };
         let user = match impersonation::impersonate(user, &parts.headers, &self.authz).await {
             Ok(user) => user,
-            Err(error) => return respond::error(&error),
+            Err(error) => return unsniffed(refuse(&error)),
         };
         let warnings = Warnings::default();
         let call = Call { info, query, parts, body, user, warnings: warnings.clone() };
         if let Err(error) = self.authz.require(&call.check()).await {
-            return respond::error(&error);
+            return unsniffed(refuse(&error));
         }
         let long = call.info.long_running();
         let routed = Arc::clone(&self).route(call);
@@ -237,7 +247,7 @@ impl Server {
                 Err(ApiError::timeout("request did not complete within the allotted timeout", 0))
             })
         };
-        let mut response = result.unwrap_or_else(|error| respond::error(&error));
+        let mut response = result.unwrap_or_else(|error| refuse(&error));
         respond::add_warnings(&mut response, warnings.take());
         response
     }

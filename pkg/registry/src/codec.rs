@@ -1,12 +1,13 @@
 //! Decoding and encoding by schema: the one door to the schema crate's codecs.
 
 use bytes::Bytes;
-use copepod_api::{ApiError, ApiResult, GroupVersionKind, ResourceDef};
+use copepod_api::{ApiError, ApiResult, GroupVersion, GroupVersionKind, ResourceDef};
 use copepod_schema::{SchemaRef, decode, encode as encoder};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::request::{Body, FieldValidation, RequestContext};
+use crate::row::Schema;
 
 /// Type information of a body, read before anything else.
 #[derive(Deserialize, Default)]
@@ -68,21 +69,38 @@ fn check_type(body: &Body, gvk: &GroupVersionKind) -> ApiResult<()> {
         Body::Yaml(bytes) => TypeMeta::deserialize(yaml(bytes)?).unwrap_or_default(),
         Body::Value(value) => TypeMeta::deserialize(value).unwrap_or_default(),
     };
-    let version = type_meta.api_version.filter(|v| !v.is_empty());
-    if let Some(found) = version.filter(|version| *version != gvk.api_version()) {
-        return Err(ApiError::bad_request(format!(
-            "the API version in the data ({found}) does not match the expected API version ({})",
-            gvk.api_version()
-        )));
+    let version = type_meta.api_version.filter(|v| !v.is_empty()).unwrap_or_else(|| gvk.api_version());
+    let kind = type_meta.kind.filter(|kind| !kind.is_empty()).unwrap_or_else(|| gvk.kind.clone());
+    if kind == gvk.kind && version == gvk.api_version() {
+        return Ok(());
     }
-    let kind = type_meta.kind.filter(|kind| !kind.is_empty());
-    match kind.filter(|kind| *kind != gvk.kind) {
-        Some(found) => Err(ApiError::bad_request(format!(
-            "{found} in version {:?} cannot be handled as a {}: converting ({found}) to ({}): unknown conversion",
-            gvk.version, gvk.kind, gvk.kind
-        ))),
-        None => Ok(()),
+    Err(ApiError::bad_request(wrong_type(&kind, &version, gvk)))
+}
+
+/// Where upstream's scheme of built-in kinds is made, which its texts name.
+const SCHEME: &str = "pkg/runtime/scheme.go:111";
+
+/// Upstream's text for a body of another type than the path's.
+pub(crate) fn wrong_type(kind: &str, api_version: &str, wanted: &GroupVersionKind) -> String {
+    let found = GroupVersion::parse(api_version).unwrap_or_default();
+    let head = format!("{kind} in version {:?} cannot be handled as a {}", found.version, wanted.kind);
+    if copepod_schema::builtin().kind(&wanted.group, &wanted.version, &wanted.kind).is_none() {
+        return format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            wanted.api_version()
+        );
     }
+    if copepod_schema::builtin().kind(&found.group, &found.version, kind).is_none() {
+        return format!(
+            "{head}: no kind {kind:?} is registered for version {api_version:?} in scheme {SCHEME:?}"
+        );
+    }
+    let group = |group: &str| match group.split('.').next() {
+        None | Some("") => "core".to_owned(),
+        Some(first) => first.to_owned(),
+    };
+    let (version, wanted_group) = (&found.version, group(&wanted.group));
+    format!("{head}: converting ({version}.{kind}) to ({wanted_group}.{}): unknown conversion", wanted.kind)
 }
 
 /// The object as compact JSON in the schema's field order, `kind` and `apiVersion` first.
@@ -93,6 +111,13 @@ pub(crate) fn encode(object: &Value, schema: SchemaRef<'_>) -> Vec<u8> {
 /// Adds declared defaults.
 pub(crate) fn default(object: &mut Value, schema: SchemaRef<'_>) {
     copepod_schema::defaults::apply(object, schema);
+}
+
+/// What strategies leave out, Go's encoder writes: counts that are zero, structs that are empty.
+pub(crate) fn canonical(object: &mut Value, schema: &Schema) {
+    if let Schema::Builtin(schema) = schema {
+        copepod_schema::canonical::canonicalize(object, *schema);
+    }
 }
 
 /// Makes a stored object of an older schema fit this one: unknown fields go, defaults come.

@@ -59,6 +59,20 @@ impl Conversion {
     }
 }
 
+/// Brings an object of a built-in kind to another version of it; `None` when there is no such version.
+pub(crate) fn between(object: &mut Value, api_version: &str) -> Option<()> {
+    let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    match (kind, from.as_str(), api_version) {
+        ("HorizontalPodAutoscaler", "autoscaling/v2", "autoscaling/v1") => autoscaling::to_v1(object),
+        ("HorizontalPodAutoscaler", "autoscaling/v1", "autoscaling/v2") => autoscaling::to_v2(object),
+        ("Event", "events.k8s.io/v1", "v1") => event::to_core(object),
+        ("Event", "v1", "events.k8s.io/v1") => event::from_core(object),
+        _ => return None,
+    }
+    Some(())
+}
+
 fn set_version(object: &mut Value, api_version: &str) {
     if let Some(map) = object.as_object_mut() {
         map.insert("apiVersion".to_owned(), api_version.into());

@@ -151,7 +151,7 @@ async fn write_status(store: &Store, decided: &Value) -> ApiResult<()> {
     let cx = RequestContext::internal();
     let target = Target::new(None, meta::name(decided));
     let make = |_: Option<&Value>| Ok(decided.clone());
-    let change = Change { target: &target, part: Part::Status, make: &make, create: false, owned: true };
+    let change = Change { target: &target, part: Part::Status, make: &make, create: false, owned: false };
     match Box::pin(store.change(&cx, &change)).await {
         Ok(_) => Ok(()),
         Err(error) if error.is(Reason::Conflict) || error.is(Reason::NotFound) => Ok(()),

@@ -46,6 +46,7 @@ pub mod request;
 mod row;
 mod store;
 mod subresource;
+mod translated;
 
 pub use admission::{Admission, AdmissionChain, Attributes, Operation, Reinvocation, Rounds};
 pub use convert::ConversionCaller;

@@ -21,6 +21,7 @@ use crate::{
     row::Row,
     store::{Core, Store},
     subresource::TokenIssuer,
+    translated::Translated,
 };
 
 /// Between two compactions, as upstream's.
@@ -90,6 +91,7 @@ impl Registry {
         config: RegistryConfig,
         shutdown: &CancellationToken,
     ) -> Arc<Self> {
+        let backend: Arc<dyn Backend> = Arc::new(Translated(backend));
         let cache = Cache::start(Arc::clone(&backend), shutdown.clone());
         if let Some(period) = config.compaction {
             let compactor =

@@ -89,6 +89,14 @@ impl std::fmt::Debug for Row {
 }
 
 impl Row {
+    /// The kind as errors name it: the internal one, of which both groups' events are forms.
+    pub(crate) fn named_in_errors(&self) -> GroupVersionKind {
+        match self.conversion {
+            Conversion::Event => GroupVersionKind::new("", "v1", &self.working.kind),
+            _ => self.working.clone(),
+        }
+    }
+
     /// Whether the resource has this subresource.
     pub(crate) fn has_status(&self) -> bool {
         self.def.subresource("status").is_some()
@@ -133,6 +141,9 @@ impl Row {
     /// An object in the working version as clients of this row see it.
     pub(crate) fn serve(&self, mut object: Value) -> Value {
         self.conversion.serve(&mut object);
+        if self.conversion == Conversion::Autoscaling {
+            codec::canonical(&mut object, &self.schema);
+        }
         object
     }
 }

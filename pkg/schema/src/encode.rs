@@ -5,6 +5,10 @@ use serde_json::Value;
 
 use crate::node::{Kind, SchemaRef};
 
+mod yaml;
+
+pub use yaml::yaml;
+
 /// The object as compact JSON; properties come in the order of the schema, all others sorted behind them.
 #[must_use]
 pub fn encode(value: &Value, schema: SchemaRef<'_>) -> Vec<u8> {
@@ -12,6 +16,20 @@ pub fn encode(value: &Value, schema: SchemaRef<'_>) -> Vec<u8> {
     serde_json::to_writer(&mut out, &Ordered { value, schema: Some(schema) })
         .expect("a tree has string keys, and a Vec takes all writes");
     out
+}
+
+/// A document of `meta/v1` or discovery, in the order of its struct; sorted when the kind is not known.
+#[must_use]
+pub fn document(value: &Value) -> Vec<u8> {
+    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+    let package = match kind {
+        "APIGroupDiscoveryList" => "io.k8s.api.apidiscovery.v2",
+        _ => "io.k8s.apimachinery.pkg.apis.meta.v1",
+    };
+    match crate::builtin().model(&format!("{package}.{kind}")) {
+        Some(schema) => encode(value, schema),
+        None => value.to_string().into_bytes(),
+    }
 }
 
 /// A value that serializes its fields in schema order.

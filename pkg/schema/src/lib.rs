@@ -57,4 +57,4 @@ mod table;
 pub mod validate;
 
 pub use node::{FieldRef, SchemaRef, SchemaSet};
-pub use table::{builtin, resources};
+pub use table::{builtin, load, resources};

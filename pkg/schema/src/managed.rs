@@ -273,7 +273,9 @@ fn check_config(config: &Value, request: &Request<'_>) -> Result<(), ApiError> {
     let text = |key: &str| config.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if api_version != request.gvk.api_version() || kind != request.gvk.kind {
-        return Err(ApiError::bad_request(format!("invalid object type: {api_version}, Kind={kind}")));
+        // Go writes the empty group of a group version with its slash.
+        let slash = if api_version.contains('/') { "" } else { "/" };
+        return Err(ApiError::bad_request(format!("invalid object type: {slash}{api_version}, Kind={kind}")));
     }
     if managed_list(config).is_some_and(|list| !list.is_null()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
@@ -285,8 +287,8 @@ fn check_config(config: &Value, request: &Request<'_>) -> Result<(), ApiError> {
     let (namespace, name) = (meta::namespace(config), meta::name(config));
     let errors = typed::error_text(&errors);
     Err(failed(format!(
-        "failed to create typed patch object ({namespace}/{name}; {}): {errors}",
-        request.gvk
+        "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {errors}",
+        request.gvk.group, request.gvk.version, request.gvk.kind
     )))
 }
 

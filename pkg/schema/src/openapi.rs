@@ -11,11 +11,13 @@ use sha2::{Digest as _, Sha512};
 
 mod custom;
 mod definitions;
+mod message;
 mod paths;
 #[cfg(test)]
 mod tests;
 
 pub use custom::model_name;
+pub use message::protobuf_of;
 
 /// The dialect of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,12 +102,17 @@ pub struct Document {
     definitions: BTreeMap<String, String>,
 }
 
+/// The one way to authenticate.
+fn bearer() -> Value {
+    json!({"type": "apiKey", "name": "authorization", "in": "header",
+        "description": "Bearer Token authentication"})
+}
+
 /// Writes the document as JSON.
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = json!({"title": "Kubernetes", "version": self.version});
-        let bearer = json!({"type": "apiKey", "name": "authorization", "in": "header",
-            "description": "Bearer Token authentication"});
+        let bearer = bearer();
         match self.dialect {
             Dialect::V3 => {
                 write!(f, r#"{{"openapi":"3.0.0","info":{info},"paths":"#)?;

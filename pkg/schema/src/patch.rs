@@ -17,6 +17,7 @@ use crate::{
 
 mod json;
 mod order;
+mod restore;
 mod strategic;
 #[cfg(test)]
 mod tests;
@@ -111,13 +112,19 @@ pub fn apply(
         PatchType::Strategic => {
             let (patch, duplicates) = parse(body).map_err(ApiError::bad_request)?;
             let object = strategic(current, &patch, schema).map_err(|error| error.to_api_error())?;
+            if let Some(why) = restore::mismatch(&object, schema) {
+                return Err(unfit(&go_text(&patch), &why));
+            }
             (object, go_text(&patch), duplicates)
         }
     };
-    finish(&patched, complaints, schema, validation).map_err(|detail| {
-        let error = FieldError::invalid(&FieldPath::new("patch"), shown.as_str(), detail);
-        ApiError::invalid(&GroupVersionKind::default(), "", &vec![error])
-    })
+    finish(&patched, complaints, schema, validation).map_err(|detail| unfit(&shown, &detail))
+}
+
+/// The refusal of a patch whose result does not fit the schema.
+fn unfit(shown: &str, why: &str) -> ApiError {
+    let error = FieldError::invalid(&FieldPath::new("patch"), shown, why);
+    ApiError::invalid(&GroupVersionKind::default(), "", &vec![error])
 }
 
 /// Decodes the patched tree; complaints about the patch itself come first.

@@ -6,14 +6,15 @@
 
 use std::fmt;
 
+use copepod_api::GroupVersion;
 use serde_json::{Map, Value};
 
-use crate::{canonical, node::SchemaRef};
+use crate::{builtin, canonical, node::SchemaRef};
 
 mod read;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub(crate) mod wire;
 mod write;
 
 /// The first bytes of every body.
@@ -92,6 +93,65 @@ pub fn open(body: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
         }
     }
     Ok(envelope)
+}
+
+/// Types of `meta/v1` that every group version registers as its own.
+const SHARED: [&str; 9] = [
+    "CreateOptions",
+    "DeleteOptions",
+    "GetOptions",
+    "ListOptions",
+    "PartialObjectMetadata",
+    "PartialObjectMetadataList",
+    "PatchOptions",
+    "UpdateOptions",
+    "WatchEvent",
+];
+
+/// The type that an envelope names; `None` for what has no protobuf form here.
+#[must_use]
+pub fn schema_of(api_version: &str, kind: &str) -> Option<SchemaRef<'static>> {
+    let GroupVersion { group, version } = GroupVersion::parse(api_version)?;
+    builtin().kind(&group, &version, kind).or_else(|| {
+        let shared =
+            SHARED.contains(&kind).then(|| format!("io.k8s.apimachinery.pkg.apis.meta.v1.{kind}"))?;
+        builtin().model(&shared)
+    })
+}
+
+/// An event of a watch: what happened, and the object with its envelope.
+///
+/// # Errors
+/// Malformed bytes.
+pub fn read_event(frame: &[u8]) -> Result<(&str, &[u8]), ProtobufError> {
+    let (mut kind, mut object) = ("", [].as_slice());
+    for field in wire::Fields::new(frame) {
+        let field = field?;
+        match field.number {
+            1 => kind = field.text()?,
+            2 => {
+                for part in wire::Fields::new(field.bytes()?) {
+                    let part = part?;
+                    if part.number == 1 {
+                        object = part.bytes()?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok((kind, object))
+}
+
+/// The event [`read_event`] reads, without the length before it.
+#[must_use]
+pub fn write_event(kind: &str, object: &[u8]) -> Vec<u8> {
+    let mut extension = Vec::with_capacity(object.len() + 8);
+    wire::put_bytes(&mut extension, 1, object);
+    let mut event = Vec::with_capacity(extension.len() + 24);
+    wire::put_bytes(&mut event, 1, kind.as_bytes());
+    wire::put_bytes(&mut event, 2, &extension);
+    event
 }
 
 /// Decodes an object's own message into its canonical tree.

@@ -41,7 +41,12 @@ struct Block {
     range: (u32, u16),
 }
 
-pub(crate) fn load(text: &'static str) -> SchemaSet {
+/// Reads a table in the notation of [`builtin`]'s, for types that this server does not serve.
+///
+/// # Panics
+/// A table that the generator did not write.
+#[must_use]
+pub fn load(text: &'static str) -> SchemaSet {
     let mut loader = Loader { builder: Builder::over(text), models: Vec::new() };
     let blocks = loader.declare(text);
     for block in &blocks {

@@ -100,10 +100,7 @@ impl Writer<'_> {
                 let Type::Named(path) = &field.type_ else {
                     bail!("embedded {:?} is not a named type", field.type_)
                 };
-                let Some(Decl::Struct(inner)) = self.source.get(path) else {
-                    bail!("embedded {path} is not a struct")
-                };
-                let mut inner = inner.clone();
+                let mut inner = self.embedded(path)?;
                 let type_meta = path.ends_with("/meta/v1.TypeMeta");
                 if type_meta {
                     // kind and apiVersion travel in the protobuf envelope, not in the message.
@@ -121,6 +118,15 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The fields of an embedded struct, which may go by another name here.
+    fn embedded(&self, path: &str) -> Result<Vec<Field>> {
+        match self.source.get(path) {
+            Some(Decl::Struct(fields)) => Ok(fields.clone()),
+            Some(Decl::Alias(Type::Named(other))) => self.embedded(other),
+            _ => bail!("embedded {path} is not a struct"),
+        }
     }
 
     fn field(

@@ -30,6 +30,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "volume",
             "image",
             "cel",
+            "replay",
         ],
     ),
     (

@@ -25,7 +25,14 @@ fn requested(headers: &HeaderMap) -> ApiResult<Option<UserInfo>> {
         if user.groups.is_empty() && user.extra.is_empty() && user.uid.is_empty() {
             return Ok(None);
         }
-        return Err(ApiError::internal("requested without impersonating a user"));
+        // Upstream prints the Go struct.
+        let quoted: Vec<String> = user.groups.iter().map(|group| format!("{group:?}")).collect();
+        let list = if quoted.is_empty() { "(nil)".to_owned() } else { format!("{{{}}}", quoted.join(", ")) };
+        return Err(ApiError::bad_request(format!(
+            "requested &user.DefaultInfo{{Name:\"\", UID:{:?}, Groups:[]string{list}, Extra:map[string][]string(nil)}} \
+             without impersonating a user name",
+            user.uid
+        )));
     }
     Ok(Some(user))
 }

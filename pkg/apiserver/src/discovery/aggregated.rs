@@ -14,8 +14,8 @@ pub(super) fn document(groups: &[(String, Versions)]) -> (bytes::Bytes, String) 
     let value = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
     });
-    let bytes = value.to_string();
-    let tag = ring::digest::digest(&ring::digest::SHA512, bytes.as_bytes());
+    let bytes = copepod_schema::encode::document(&value);
+    let tag = ring::digest::digest(&ring::digest::SHA512, &bytes);
     (bytes.into(), hex::encode_upper(tag))
 }
 

@@ -2,6 +2,7 @@
 
 use copepod_api::{ApiResult, ResourceDef};
 use copepod_registry::Target;
+use copepod_schema::encode;
 use http::{Response, header};
 
 use super::{StoreRef, table};
@@ -34,11 +35,11 @@ pub(super) fn one(
     match accepted.target {
         Form::Table => {
             let table = table::of_objects(def, call, &[object.to_value()], &serde_json::json!({}))?;
-            Ok(respond::object(code, accepted, table.to_string().into()))
+            Ok(respond::object(code, accepted, encode::document(&table).into()))
         }
         Form::PartialMetadata => {
             let partial = table::partial(&object.to_value());
-            Ok(respond::object(code, accepted, partial.to_string().into()))
+            Ok(respond::object(code, accepted, encode::document(&partial).into()))
         }
         Form::Object | Form::PartialMetadataList => Ok(respond::object(code, accepted, object.to_bytes())),
     }
@@ -63,12 +64,12 @@ impl Server {
             Form::Table => {
                 let objects: Vec<_> = list.items.iter().map(copepod_registry::Object::to_value).collect();
                 let table = table::of_objects(store.def(), call, &objects, &list.metadata())?;
-                Ok(respond::object(200, accepted, table.to_string().into()))
+                Ok(respond::object(200, accepted, encode::document(&table).into()))
             }
             Form::PartialMetadataList => {
                 let objects: Vec<_> = list.items.iter().map(copepod_registry::Object::to_value).collect();
                 let partial = table::partial_list(&objects, &list.metadata());
-                Ok(respond::object(200, accepted, partial.to_string().into()))
+                Ok(respond::object(200, accepted, encode::document(&partial).into()))
             }
         }
     }

@@ -24,7 +24,8 @@ impl Include {
             "None" => Ok(Self::None),
             "Object" => Ok(Self::Object),
             other => Err(ApiError::bad_request(format!(
-                "unrecognized includeObject value: {}",
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', \
+                 'Object', 'None', or empty",
                 copepod_api::field::quote(other)
             ))),
         }

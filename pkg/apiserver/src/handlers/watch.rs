@@ -1,7 +1,7 @@
 //! Watches: one chunk an event, flushed at once. The registry ends them at a random time, as upstream does.
 
 use bytes::Bytes;
-use copepod_api::{ApiResult, ResourceDef};
+use copepod_api::{ApiError, ApiResult, Reason, ResourceDef};
 use copepod_registry::{WatchItem, WatchStream};
 use futures::StreamExt as _;
 use http::{Response, header};
@@ -30,10 +30,13 @@ struct Framer {
 
 impl Framer {
     fn frame(&mut self, item: &WatchItem) -> Bytes {
-        if self.encoding == Encoding::Protobuf
-            && let Some(frame) = protobuf::watch_frame(item.kind.as_str(), &item.object.to_value())
-        {
-            return frame;
+        if self.encoding == Encoding::Protobuf {
+            let object = item.object.to_value();
+            let partial = self.target != Target::Object && item.kind != copepod_registry::WatchKind::Error;
+            let object = if partial { table::partial(&object) } else { object };
+            if let Some(frame) = protobuf::watch_frame(item.kind.as_str(), &object) {
+                return frame;
+            }
         }
         if self.target == Target::Object || item.kind == copepod_registry::WatchKind::Error {
             return item.to_bytes();
@@ -51,8 +54,9 @@ impl Framer {
             }
             _ => table::partial(&object),
         };
-        let mut bytes = json!({"type": item.kind.as_str(), "object": object}).to_string().into_bytes();
-        bytes.push(b'\n');
+        let mut bytes = format!("{{\"type\":\"{}\",\"object\":", item.kind.as_str()).into_bytes();
+        bytes.extend(copepod_schema::encode::document(&object));
+        bytes.extend_from_slice(b"}\n");
         bytes.into()
     }
 }
@@ -67,13 +71,19 @@ impl Server {
             Target::Object => wanted_partial(call),
             target => target,
         };
+        if accepted.encoding == Encoding::Yaml {
+            let text = format!(
+                "only the following media types are accepted: application/json;stream=watch, {PROTOBUF_STREAM}"
+            );
+            return Err(ApiError::new(Reason::NotAcceptable, text));
+        }
         let mut options = list_options(&call.query)?;
         if options.field_selector.is_empty() && !call.info.name.is_empty() {
             options.field_selector = format!("metadata.name={}", call.info.name);
         }
-        // Custom resources have no protobuf form.
-        let builtin = !store.def().custom && target == Target::Object;
-        let encoding = if builtin { accepted.encoding } else { Encoding::Json };
+        // Custom resources have no protobuf form, but their metadata has.
+        let builtin = !store.def().custom || target == Target::PartialMetadata;
+        let encoding = if builtin && target != Target::Table { accepted.encoding } else { Encoding::Json };
         let stream = store.watch(&call.read_context(), call.namespace(), &options).await?;
         let framer = Framer {
             def: std::sync::Arc::clone(store.def()),

@@ -35,13 +35,15 @@ fn patch_kind(content_type: &str) -> ApiResult<PatchKind> {
     let kinds = [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
     kinds.into_iter().find(|k| k.media_type() == media_type).ok_or_else(|| {
         let all: Vec<&str> = kinds.iter().map(|k| k.media_type()).collect();
-        ApiError::new(
+        let mut error = ApiError::new(
             Reason::UnsupportedMediaType,
             format!(
                 "the body of the request was in an unknown format - accepted media types include: {}",
                 all.join(", ")
             ),
-        )
+        );
+        error.status_mut().details = Some(copepod_api::status::StatusDetails::default());
+        error
     })
 }
 

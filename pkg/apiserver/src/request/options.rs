@@ -146,9 +146,13 @@ fn delete_body(body: &Bytes) -> ApiResult<Value> {
     let value: Value = serde_json::from_slice(body)
         .or_else(|_| serde_saphyr::from_slice(body))
         .map_err(|e| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}")))?;
-    match value.get("kind").and_then(Value::as_str) {
-        None | Some("" | "DeleteOptions") => Ok(value),
-        Some(_) => Err(ApiError::bad_request("decoded object cannot be converted to DeleteOptions")),
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("kind") {
+        "" | "DeleteOptions" => Ok(value),
+        kind => Err(ApiError::bad_request(format!(
+            "no kind {kind:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            text("apiVersion")
+        ))),
     }
 }
 

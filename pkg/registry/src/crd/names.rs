@@ -34,7 +34,6 @@ pub(super) fn established(definition: &Value) -> bool {
 
 /// Sets a condition; its transition time moves only with its status.
 pub(super) fn set_condition(definition: &mut Value, mut new: Value, now: Timestamp) {
-    let generation = meta::generation(definition);
     let Some(map) = definition.as_object_mut() else { return };
     let list = meta::child_mut(map, "status").entry("conditions").or_insert_with(|| json!([]));
     if list.is_null() {
@@ -42,9 +41,6 @@ pub(super) fn set_condition(definition: &mut Value, mut new: Value, now: Timesta
     }
     let Some(list) = list.as_array_mut() else { return };
     new["lastTransitionTime"] = time(now).into();
-    if generation > 0 {
-        new["observedGeneration"] = generation.into();
-    }
     match list.iter_mut().find(|c| c["type"] == new["type"]) {
         Some(known) => {
             if known["status"] == new["status"] {

@@ -177,6 +177,11 @@ impl<'a> At<'a> {
         self.push(FieldError::invalid(&self.path, shown, detail));
     }
 
+    /// A value is malformed that the error places somewhere else.
+    pub(crate) fn invalid_at(&self, path: &str, shown: impl Into<Value>, detail: impl Into<String>) {
+        self.push(FieldError::invalid(&FieldPath::new(path), shown, detail));
+    }
+
     /// The value may not stand here.
     pub(crate) fn forbidden(&self, detail: impl Into<String>) {
         self.push(FieldError::forbidden(&self.path, detail));

@@ -225,8 +225,20 @@ impl Store {
 
     fn check_preconditions(&self, name: &str, options: &DeleteOptions, object: &Value) -> ApiResult<()> {
         let Some(wanted) = &options.preconditions else { return Ok(()) };
-        let resource = GroupResource::new(&self.row.working.group, &self.row.working.kind);
+        let kind = self.row.named_in_errors();
+        let resource = GroupResource::new(&kind.group, &kind.kind);
         let (uid, version) = (meta::uid(object), meta::resource_version(object));
+        // The two kinds that finish their deletion by themselves check this by themselves.
+        let own_check = match self.row.def.plural.as_str() {
+            "namespaces" => Some("Precondition"),
+            "customresourcedefinitions" => Some("precondition"),
+            _ => None,
+        };
+        if let (Some(word), Some(wanted)) = (own_check, wanted.uid.as_deref().filter(|wanted| *wanted != uid))
+        {
+            let why = format!("{word} failed: UID in precondition: {wanted}, UID in object meta: {uid}");
+            return Err(ApiError::conflict(&self.resource(), name, &why));
+        }
         if let Some(wanted) = wanted.uid.as_deref().filter(|wanted| *wanted != uid) {
             let why = format!(
                 "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). \

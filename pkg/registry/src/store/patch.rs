@@ -76,6 +76,7 @@ impl Store {
                 cx.warnings.add(warning);
             }
             let mut object = patched.object;
+            self.check_patched_type(&object)?;
             self.accept(&mut object);
             Ok(object)
         };
@@ -100,8 +101,6 @@ impl Store {
                 );
                 return Err(ApiError::conflict(&self.resource(), &target.name, &why));
             }
-            let mut config = config.clone();
-            row.conversion.accept(&mut config);
             let mut object = ownership::apply(cx, row, old, &config, part.name(), patch.force)?;
             if old.is_none() {
                 let metadata = meta::metadata_mut(&mut object);
@@ -112,6 +111,19 @@ impl Store {
         };
         let create = part == Part::Whole;
         self.change(cx, &Change { target, part, make: &make, create, owned: true }).await
+    }
+
+    /// A patch changes an object, not what it is.
+    fn check_patched_type(&self, patched: &Value) -> ApiResult<()> {
+        let text = |key: &str| patched.get(key).and_then(Value::as_str).unwrap_or_default();
+        let wanted = self.row.def.gvk();
+        if text("kind") == wanted.kind && text("apiVersion") == wanted.api_version() {
+            return Ok(());
+        }
+        let why = codec::wrong_type(text("kind"), text("apiVersion"), &wanted);
+        let shown = patched.to_string();
+        let error = copepod_api::FieldError::invalid(&copepod_api::FieldPath::new("patch"), shown, why);
+        Err(ApiError::invalid(&copepod_api::GroupVersionKind::default(), "", &vec![error]))
     }
 
     /// Custom resources know no strategic merge.

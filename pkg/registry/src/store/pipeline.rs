@@ -207,7 +207,7 @@ impl Store {
                 unique.push(error.clone());
             }
         }
-        Err(ApiError::invalid(&self.row.working, meta::name(object), &unique))
+        Err(ApiError::invalid(&self.row.named_in_errors(), meta::name(object), &unique))
     }
 
     fn attributes<'a>(

@@ -23,19 +23,21 @@ remainder of the results. Continuing with the provided token results in an incon
 created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /// Parses a resource version parameter: empty is `None`.
-pub(super) fn revision(text: &str) -> ApiResult<Option<Revision>> {
+pub(super) fn revision(text: &str) -> Result<Option<Revision>, String> {
     if text.is_empty() {
         return Ok(None);
     }
     match text.parse::<u64>().ok().and_then(|n| Revision::try_from(n).ok()) {
         Some(revision) => Ok(Some(revision)),
-        None => {
-            let field = FieldPath::new("resourceVersion");
-            let why = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
-            let errors: FieldErrors = vec![FieldError::invalid(&field, text, why)];
-            Err(ApiError::invalid(&GroupVersionKind::default(), "", &errors))
-        }
+        None => Err(format!(
+            "resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"
+        )),
     }
+}
+
+/// The same for reads, which answer a bad one with 400.
+fn read_revision(text: &str) -> ApiResult<Option<Revision>> {
+    revision(text).map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))
 }
 
 impl Store {
@@ -51,7 +53,7 @@ impl Store {
     ) -> ApiResult<Object> {
         let cache = &self.core.cache;
         let key = self.key(target.namespace.as_deref(), &target.name);
-        let entry = match revision(resource_version)? {
+        let entry = match read_revision(resource_version)? {
             None => cache.get_fresh(&key).await.map_err(|error| from_store(&error))?,
             // Whatever is there, and everything this server wrote.
             Some(0) => cache.get_fresh(&key).await.map_err(|error| from_store(&error))?,
@@ -111,7 +113,7 @@ impl Store {
         let namespace = namespace.or(selection.namespace.as_deref());
         let prefix = self.row.def.key_prefix(namespace);
         let (at, start) = position(options)?;
-        let unlimited = options.resource_version == "0" && options.continue_.is_empty();
+        let unlimited = options.resource_version == "0";
         let limit = if unlimited { 0 } else { usize::try_from(options.limit).unwrap_or(0) };
         let request = ListRequest { prefix: &prefix, start: &start, at, limit, filter: &selection.filter };
         if let (Some(name), true, At::Newest) =
@@ -160,7 +162,7 @@ impl Store {
 
 /// The revision and the start of a list.
 fn position(options: &ListOptions) -> ApiResult<(At, String)> {
-    let wanted = revision(&options.resource_version)?;
+    let wanted = read_revision(&options.resource_version)?;
     if !options.continue_.is_empty() {
         if wanted.is_some_and(|revision| revision != 0) {
             return Err(ApiError::bad_request(

@@ -70,7 +70,20 @@ fn source(row: &Row, label: &str) -> ApiResult<Source> {
             return Ok(Source::Path(path(json_path), (*absent).to_owned()));
         }
     }
-    Err(ApiError::bad_request(format!("field label not supported: {label}")))
+    Err(ApiError::bad_request(unknown_field(row, label)))
+}
+
+/// Upstream's texts differ by what the kind registered for its selectors.
+fn unknown_field(row: &Row, label: &str) -> String {
+    let def = &row.def;
+    let known = kinds::selectable_fields(&def.group, &def.plural);
+    match (known.is_empty(), def.plural.as_str()) {
+        (true, _) | (_, "replicasets") if !def.custom => {
+            format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+        (_, "jobs") => format!("field label {label:?} not supported for Job"),
+        _ => format!("field label not supported: {label}"),
+    }
 }
 
 fn fields_match(row: &Row, entry: &Entry, fields: &FieldSelector, sources: &[Source]) -> bool {

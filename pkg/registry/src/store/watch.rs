@@ -14,7 +14,7 @@ use super::{
     selection::selection,
 };
 use crate::{
-    error::from_store,
+    error::{from_store, unreasoned},
     object::{Object, WatchItem, WatchKind},
     request::{ListOptions, RequestContext},
     row::Row,
@@ -38,7 +38,7 @@ impl Store {
     ) -> ApiResult<WatchStream> {
         check_watch(options)?;
         let selection = selection(&self.row, options)?;
-        let wanted = revision(&options.resource_version)?;
+        let wanted = revision(&options.resource_version).map_err(|why| unreasoned(&why))?;
         let start = match (options.send_initial_events, wanted) {
             (Some(true), wanted) => Start::List(wanted.unwrap_or(0)),
             (Some(false), None | Some(0)) => Start::After(self.now().await?),
@@ -216,7 +216,7 @@ fn bookmark(row: &Row, delivery: &Delivery) -> Value {
     let mut object = json!({
         "kind": gvk.kind,
         "apiVersion": gvk.api_version(),
-        "metadata": {"resourceVersion": delivery.revision.to_string(), "creationTimestamp": null},
+        "metadata": {"resourceVersion": delivery.revision.to_string()},
     });
     if delivery.initial_end {
         object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});

@@ -9,10 +9,13 @@ use serde_json::{Map, Value, json};
 use crate::{
     codec,
     object::{Object, Written},
+    ownership,
     request::{Body, Patch, PatchKind, RequestContext, Target},
     row::Row,
     store::{Change, Part, Store},
 };
+
+mod owners;
 
 fn gvk() -> GroupVersionKind {
     GroupVersionKind::new("autoscaling", "v1", "Scale")
@@ -86,7 +89,14 @@ pub(crate) async fn update(
             target.name
         )));
     }
-    write(store, cx, target, &|_| Ok(scale.clone())).await
+    let schema = schema()?;
+    write(store, cx, target, &|current| Ok(recorded(cx, schema, current, scale.clone()))).await
+}
+
+/// A Scale that was put or patched, with its owners.
+fn recorded(cx: &RequestContext, schema: SchemaRef<'static>, current: &Value, mut new: Value) -> Value {
+    ownership::update_scale(cx, current, &mut new, ownership::Scale { gvk: &gvk(), schema });
+    new
 }
 
 /// PATCH of a Scale.
@@ -103,19 +113,17 @@ pub(crate) async fn patch(
         PatchKind::Strategic => patches::PatchType::Strategic,
         PatchKind::Apply => {
             let config = codec::applied(cx, &patch.body)?;
-            let replicas = config.pointer("/spec/replicas").cloned();
+            let gvk = gvk();
+            let type_ = ownership::Scale { gvk: &gvk, schema };
             return write(store, cx, target, &|current| {
-                let mut scale = current.clone();
-                if let Some(replicas) = &replicas {
-                    scale["spec"]["replicas"] = replicas.clone();
-                }
-                Ok(scale)
+                ownership::apply_scale(cx, current, &config, type_, patch.force)
             })
             .await;
         }
     };
     write(store, cx, target, &|current| {
-        patches::apply(type_, current, &patch.body, schema, cx.field_validation).map(|decoded| decoded.object)
+        let patched = patches::apply(type_, current, &patch.body, schema, cx.field_validation)?;
+        Ok(recorded(cx, schema, current, patched.object))
     })
     .await
 }
@@ -130,20 +138,24 @@ async fn write(
     let row = &store.row;
     let change = |old: Option<&Value>| {
         let old = old.ok_or_else(|| store.not_found(&target.name))?;
-        let scale = make(&read(row, old)?)?;
+        let path =
+            json_path(row.scale.as_ref().map_or("spec.replicas", |paths| paths.spec_replicas.as_str()));
+        let mut current = read(row, old)?;
+        owners::give(&mut current, old, &path);
+        let scale = make(&current)?;
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
         validate(replicas, &target.name)?;
         let (uid, version) = (meta::uid(&scale), meta::resource_version(&scale));
         super::check_preconditions(store, target, old, uid, "")?;
         let mut new = old.clone();
-        let path = row.scale.as_ref().map_or("spec.replicas", |paths| paths.spec_replicas.as_str());
-        set(&mut new, &json_path(path), replicas.into());
+        set(&mut new, &path, replicas.into());
+        owners::take(&mut new, &scale, &path);
         meta::metadata_mut(&mut new).insert("resourceVersion".to_owned(), version.into());
         Ok(new)
     };
     let whole = Target { subresource: None, ..target.clone() };
     let change =
-        Change { target: &whole, part: Part::Sub("scale"), make: &change, create: false, owned: false };
+        Change { target: &whole, part: Part::Sub("scale"), make: &change, create: false, owned: true };
     let written = Box::pin(store.change(cx, &change)).await?;
     let object = written.object.into_value();
     let mut working = object;

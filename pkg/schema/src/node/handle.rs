@@ -64,6 +64,12 @@ impl<'a> SchemaRef<'a> {
         Some(self.set.str(self.node().model)).filter(|name| !name.is_empty())
     }
 
+    /// Whether Go has a name for the type beyond what it is made of.
+    #[must_use]
+    pub fn is_named(self) -> bool {
+        !self.set.str(self.node().go).is_empty()
+    }
+
     /// Go's name of the type, as in upstream's decoding errors (`[]v1.Container`, `map[string]string`).
     #[must_use]
     pub fn go_type(self) -> String {

@@ -83,8 +83,9 @@ fn read_field(
     Ok(())
 }
 
+/// Named slices (`ExtraValue`, `Verbs`) are messages of their own.
 fn is_wrapped(schema: SchemaRef<'_>) -> bool {
-    matches!(schema.go_type().as_str(), "v1.ExtraValue" | "v1.Verbs")
+    schema.kind() == Kind::Array && schema.is_named()
 }
 
 fn wrapped(bytes: &[u8], items: SchemaRef<'_>, depth: usize) -> Result<Vec<Value>> {

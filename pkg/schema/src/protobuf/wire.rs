@@ -120,17 +120,17 @@ fn put_raw_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(u8::try_from(value).unwrap_or_default());
 }
 
-pub(super) fn put_varint(out: &mut Vec<u8>, number: u16, value: i64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, number: u16, value: i64) {
     put_raw_varint(out, u64::from(number) << 3);
     put_raw_varint(out, value.cast_unsigned());
 }
 
-pub(super) fn put_double(out: &mut Vec<u8>, number: u16, value: f64) {
+pub(crate) fn put_double(out: &mut Vec<u8>, number: u16, value: f64) {
     put_raw_varint(out, (u64::from(number) << 3) | 1);
     out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
 
-pub(super) fn put_bytes(out: &mut Vec<u8>, number: u16, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u16, bytes: &[u8]) {
     put_raw_varint(out, (u64::from(number) << 3) | 2);
     put_raw_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);

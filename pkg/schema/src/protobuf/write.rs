@@ -63,7 +63,7 @@ fn field(out: &mut Vec<u8>, number: u16, field: FieldRef<'_>, value: Option<&Val
 
 /// Named slices (`ExtraValue`, `Verbs`) are messages of their own.
 fn is_wrapped(schema: SchemaRef<'_>) -> bool {
-    matches!(schema.go_type().as_str(), "v1.ExtraValue" | "v1.Verbs")
+    schema.kind() == Kind::Array && schema.is_named()
 }
 
 fn wrapped(list: &[Value], schema: SchemaRef<'_>) -> Vec<u8> {

@@ -37,7 +37,7 @@ pub(super) struct Layout {
 /// Why bytes cannot be served as they are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Problem {
-    #[error("stored in protobuf, which this server cannot read yet; only JSON is")]
+    #[error("stored in protobuf, of a kind that this server does not know")]
     Protobuf,
     #[error("stored encrypted, and no key is configured")]
     Encrypted,

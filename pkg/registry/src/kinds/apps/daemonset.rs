@@ -22,7 +22,11 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Daemon sets.
 pub(crate) static KIND: Kind = Kind {
-    defaults: &[In(&["spec"], &[Run(strategy), Nil("revisionHistoryLimit", I(10))]), In(&["spec"], TEMPLATE)],
+    defaults: &[
+        Run(carry_template_generation),
+        In(&["spec"], &[Run(strategy), Nil("revisionHistoryLimit", I(10))]),
+        In(&["spec"], TEMPLATE),
+    ],
     prepare_create: |_, new| {
         let generation = template_generation(new).max(1);
         set_template_generation(new, generation);
@@ -40,6 +44,12 @@ pub(crate) static KIND: Kind = Kind {
     warnings: |new, old| template_warnings(new, old, "/spec/template", "spec.template"),
     ..Kind::WITH_STATUS
 };
+
+/// Upstream's conversion always writes the annotation, so that whoever creates the object comes to own it.
+fn carry_template_generation(set: &mut Object) {
+    let annotations = map_mut(map_mut(set, "metadata"), "annotations");
+    annotations.entry(TEMPLATE_GENERATION).or_insert_with(|| "0".into());
+}
 
 fn strategy(spec: &mut Object) {
     let strategy = map_mut(spec, "updateStrategy");

@@ -12,10 +12,8 @@ use crate::kinds::kind::Kind;
 pub(crate) static KIND: Kind = Kind {
     create_on_update: true,
     validate: |event| validate(event, &OLD),
-    validate_update: Some(|new, old| {
-        validate(new, &OLD);
-        unchanged(new, old, &OLD);
-    }),
+    // Through the core group even newer events may change.
+    validate_update: Some(|new, _| validate(new, &OLD)),
     field: source,
     name: names::path_segment,
     ..Kind::PLAIN
@@ -55,7 +53,8 @@ pub(crate) fn validate(event: &At<'_>, names: &Names) {
         (_, true) => true,
     };
     if !fits {
-        of.invalid_as(of.str(), "does not match event.namespace");
+        // Named as the stored form names it, whichever form is sent.
+        of.invalid_at("involvedObject.namespace", of.str(), "does not match event.namespace");
     }
     if newer {
         complete(event, names);

@@ -19,7 +19,14 @@ pub(crate) static KIND: Kind = Kind {
         let selector = rule.at("spec.deviceSelector");
         selector.get("pool").text(names::dns1123_subdomain);
         selector.get("device").text(names::dns1123_label);
-        rule.at("spec.taint.effect").one_of(&["NoExecute", "NoSchedule", "None"]);
+        let key = rule.at("spec.taint.key");
+        names::qualified_name(key.str()).into_iter().for_each(|e| key.invalid(e));
+        let effect = rule.at("spec.taint.effect");
+        if effect.str().is_empty() {
+            effect.required("");
+        } else {
+            effect.one_of(&["NoExecute", "NoSchedule", "None"]);
+        }
     },
     prepare_status: |_, new, old| keep_meta(new, old),
     ..Kind::WITH_STATUS

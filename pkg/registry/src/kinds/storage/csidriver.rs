@@ -30,6 +30,8 @@ pub(crate) static KIND: Kind = Kind {
             Nil("preventPodSchedulingIfMissing", B(false)),
         ],
     )],
+    // Changes count, but from nothing.
+    prepare_create: |_, new| drop(copepod_api::meta::metadata_mut(new).remove("generation")),
     unconditional_update: false,
     validate: |driver| spec(&driver.get("spec")),
     validate_update: Some(|new, old| {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{Change, Context, Part, Prepared, options};
 use crate::{
     admission::Operation,
+    codec,
     hooks::HookContext,
     metadata,
     object::{Object, Written},
@@ -132,13 +133,13 @@ impl Store {
 
     /// What the part does not cover stays as it was.
     fn merge(&self, part: Part, new: Value, old: &Value) -> Value {
-        let custom = self.row.def.custom;
+        let keeps_metadata = ownership::status_keeps_metadata(&self.row);
         match part {
             Part::Whole if self.row.has_status() => with(new, "status", old.get("status")),
             Part::Whole => new,
             Part::Status => {
                 let mut merged = with(old.clone(), "status", new.get("status"));
-                if custom {
+                if keeps_metadata {
                     let managed = new.get("metadata").and_then(|m| m.get("managedFields")).cloned();
                     metadata::set(meta::metadata_mut(&mut merged), "managedFields", managed);
                 } else {
@@ -172,6 +173,7 @@ impl Store {
                 meta::metadata_mut(new).insert("generation".to_owned(), (meta::generation(old) + 1).into());
             }
         }
+        codec::canonical(new, &row.working_schema);
         ownership::keep_times(new, old);
         let mut errors = metadata::validate(new, row.def.namespaced(), |name| row.hooks.validate_name(name));
         errors.extend(metadata::validate_update(new, old));

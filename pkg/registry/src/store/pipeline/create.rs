@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::{Context, Part, Prepared, options};
 use crate::{
     admission::Operation,
+    codec,
     hooks::HookContext,
     metadata,
     object::Object,
@@ -115,10 +116,11 @@ impl Store {
     async fn check_new(&self, cx: &RequestContext, context: &Context<'_>, new: &mut Value) -> ApiResult<()> {
         let row = &self.row;
         let hook = HookContext { user: &cx.user, subresource: None, now: cx.now };
-        row.hooks.prepare_create(&hook, new);
         if row.hooks.has_generation() {
             meta::metadata_mut(new).insert("generation".to_owned(), 1.into());
         }
+        row.hooks.prepare_create(&hook, new);
+        codec::canonical(new, &row.working_schema);
         let mut errors = metadata::validate(new, row.def.namespaced(), |name| row.hooks.validate_name(name));
         errors.extend(self.check_schema(cx, new, None));
         errors.extend(row.hooks.validate_create(&hook, new));

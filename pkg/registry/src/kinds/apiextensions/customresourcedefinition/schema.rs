@@ -50,7 +50,9 @@ fn node(at: &At<'_>, top: bool) {
     if kind.str() == "array" && !at.get("items").present() {
         at.get("items").required("must be specified");
     }
-    if at.get("properties").present() && at.get("additionalProperties").present() {
+    let additional = at.get("additionalProperties");
+    let anything = additional.value() == Some(&serde_json::Value::Bool(true));
+    if at.get("properties").present() && additional.present() && !anything {
         at.get("additionalProperties").forbidden("additionalProperties and properties are mutual exclusive");
     }
     for (name, child) in at.get("properties").entries() {
