@@ -62,38 +62,45 @@ pub struct RuntimeConfig {
     pub bandwidth: Option<Bandwidth>,
 }
 
-/// One hostPort.
+/// One hostPort. Go reads JSON names in any case, and containerd writes these in upper camel case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortMapping {
     /// The port on the node.
+    #[serde(alias = "HostPort")]
     pub host_port: u16,
     /// The port in the pod.
+    #[serde(alias = "ContainerPort")]
     pub container_port: u16,
     /// `tcp` (default), `udp` or `sctp`, in any case.
-    #[serde(default)]
+    #[serde(default, alias = "Protocol")]
     pub protocol: String,
     /// Only this address of the node; none means all.
     #[serde(
         default,
         rename = "hostIP",
+        alias = "HostIP",
         deserialize_with = "address_or_empty",
         skip_serializing_if = "Option::is_none"
     )]
     pub host_ip: Option<IpAddr>,
 }
 
-/// Traffic limits in bits; 0 means none. Rates are per second.
+/// Traffic limits in bits; 0 means none. Rates are per second. Names in both cases, as of [`PortMapping`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Bandwidth {
     /// Towards the pod.
+    #[serde(alias = "IngressRate")]
     pub ingress_rate: u64,
     /// Burst towards the pod.
+    #[serde(alias = "IngressBurst")]
     pub ingress_burst: u64,
     /// From the pod.
+    #[serde(alias = "EgressRate")]
     pub egress_rate: u64,
     /// Burst from the pod.
+    #[serde(alias = "EgressBurst")]
     pub egress_burst: u64,
 }
 
@@ -165,6 +172,21 @@ mod tests {
         .unwrap();
         assert_eq!(conf.runtime_config.port_mappings[0].host_ip, None);
         assert_eq!(conf.runtime_config.port_mappings[1].host_ip, Some("127.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn names_are_read_as_containerd_writes_them() {
+        let conf = NetConf::parse(
+            br#"{"cniVersion":"1.1.0","name":"n","type":"copepod-cni","runtimeConfig":{
+                "portMappings":[{"HostPort":80,"ContainerPort":8080,"Protocol":"tcp","HostIP":"127.0.0.1"}],
+                "bandwidth":{"IngressRate":1,"IngressBurst":2,"EgressRate":3,"EgressBurst":4}}}"#,
+        )
+        .unwrap();
+        let port = &conf.runtime_config.port_mappings[0];
+        assert_eq!((port.host_port, port.container_port, port.protocol.as_str()), (80, 8080, "tcp"));
+        assert_eq!(port.host_ip, Some("127.0.0.1".parse().unwrap()));
+        let limits = conf.runtime_config.bandwidth.unwrap();
+        assert_eq!((limits.ingress_rate, limits.egress_burst), (1, 4));
     }
 
     #[test]
