@@ -83,6 +83,12 @@ impl Quantity {
         clamp(div_up(self.nanos, 1_000_000))
     }
 
+    /// The same amount in whole units, rounded up (`RoundUp(0)`).
+    #[must_use]
+    pub fn round_up(self) -> Self {
+        Self { nanos: div_up(self.nanos, NANO) * NANO, ..self }
+    }
+
     /// The exact amount in nano-units.
     #[must_use]
     pub fn nanos(self) -> i128 {

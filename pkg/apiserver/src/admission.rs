@@ -24,11 +24,11 @@ mod node_restriction;
 mod nodes;
 mod policy;
 mod priority;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
 mod storage;
 mod tolerations;
-mod unenforced;
 mod webhook;
 
 /// What plugins share.
@@ -95,11 +95,13 @@ pub(crate) fn chain(deps: &Deps, enabled: impl Fn(&str) -> bool) -> AdmissionCha
         Arc::new(webhook::ValidatingAdmissionWebhook::new(d().reader, d().outbound)),
     ];
     let mut plugins: Vec<_> = all.into_iter().filter(|p| enabled(p.name())).collect();
-    // Not plugins upstream: part of the RBAC storage, a mirror's read-only spec, and our own honesty about what is not
-    // enforced.
+    // Not plugins upstream: part of the RBAC storage, and a mirror's read-only spec.
     plugins.push(Arc::new(escalation::Escalation(d())));
     plugins.push(Arc::new(mirror_pods::MirrorPods));
-    plugins.push(Arc::new(unenforced::Unenforced));
+    // Last of all: what is charged here must not be refused by another.
+    if enabled("ResourceQuota") {
+        plugins.push(Arc::new(resource_quota::ResourceQuota::new(d())));
+    }
     AdmissionChain::new(plugins)
 }
 

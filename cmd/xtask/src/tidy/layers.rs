@@ -31,6 +31,8 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "image",
             "cel",
             "replay",
+            "quota",
+            "storage",
         ],
     ),
     (

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use copepod_api::Quantity;
+use copepod_quota::resources::{View, What, of_pod};
 use serde_json::Value;
 
 use super::{items, text};
@@ -29,7 +30,8 @@ pub(super) fn check_pod(pod: &Value, range: &Value) -> Vec<String> {
                 }
             }
             "Pod" => {
-                let (requests, limits) = (total(pod, "requests"), total(pod, "limits"));
+                let total = |what| of_pod(pod, what, View::Spec).0;
+                let (requests, limits) = (total(What::Requests), total(What::Limits));
                 check(limit, "Pod", &requests, &limits, &mut errors);
             }
             _ => {}
@@ -119,47 +121,6 @@ fn ratio(kind: &str, name: &str, enforced: Quantity, requests: &Amounts, limits:
     };
     let observed = limit.nanos() as f64 / request.nanos() as f64;
     (observed > enforced.nanos() as f64 / 1e9).then(|| format!("{head}, but provided ratio is {observed:.6}"))
-}
-
-/// What a pod needs as a whole: its containers and sidecars together, or its largest init step.
-fn total(pod: &Value, what: &str) -> Amounts {
-    let spec = &pod["spec"];
-    let pointer = format!("/resources/{what}");
-    let mut sum = Amounts::new();
-    for container in items(spec, "containers") {
-        add(&mut sum, &amounts(container.pointer(&pointer)));
-    }
-    let mut sidecars = Amounts::new();
-    let mut init = Amounts::new();
-    for container in items(spec, "initContainers") {
-        let mut own = amounts(container.pointer(&pointer));
-        if text(container, "restartPolicy") == "Always" {
-            add(&mut sum, &own);
-            add(&mut sidecars, &own);
-            own = sidecars.clone();
-        } else {
-            add(&mut own, &sidecars);
-        }
-        for (name, amount) in own {
-            let most = init.entry(name).or_insert(amount);
-            *most = (*most).max(amount);
-        }
-    }
-    for (name, amount) in init {
-        let most = sum.entry(name).or_insert(amount);
-        *most = (*most).max(amount);
-    }
-    for (name, amount) in amounts(spec.pointer(&pointer)) {
-        sum.insert(name, amount);
-    }
-    sum
-}
-
-fn add(sum: &mut Amounts, more: &Amounts) {
-    for (name, amount) in more {
-        let entry = sum.entry(name.clone()).or_default();
-        *entry = *entry + *amount;
-    }
 }
 
 #[cfg(test)]
