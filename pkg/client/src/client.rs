@@ -174,7 +174,10 @@ impl Client {
     /// Sends `call` and returns once the headers of a success are there; a failure becomes its Status.
     pub(crate) async fn open(&self, call: Call<'_>) -> Result<Response<Incoming>> {
         let request = self.request(&call)?;
+        let begun = Instant::now();
         let response = self.shared.http.request(request).await;
+        let code = response.as_ref().map_or(0, |r| r.status().as_u16());
+        crate::metrics::answered(&self.shared.server, &call.method, code, begun.elapsed());
         let response = response.map_err(|e| transport(&call.method, call.path, e))?;
         if response.status().is_success() || response.status() == http::StatusCode::SWITCHING_PROTOCOLS {
             return Ok(response);

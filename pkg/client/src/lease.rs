@@ -1,7 +1,7 @@
 //! A leader lease: one of several candidates acts, the others wait.
 //!
-//! On a single node the holder's identity is the host's name, so a process that comes back finds its own lease and
-//! goes on at once instead of waiting for it to run out.
+//! An identity is the host's name and something unique, as upstream's are. On a single node a lease of the same host
+//! can only have been left by the process before this one, so it is taken at once instead of waited for.
 
 use std::time::Duration;
 
@@ -24,8 +24,10 @@ pub struct LeaseConfig {
     pub namespace: String,
     /// Name, such as `kube-scheduler`.
     pub name: String,
-    /// Stable identity of this candidate.
+    /// Identity of this candidate.
     pub identity: String,
+    /// Its host; leases held from there were left by an earlier run.
+    pub host: String,
     /// How long a lease is valid after its last renewal.
     pub duration: Duration,
     /// Pause between attempts.
@@ -35,11 +37,12 @@ pub struct LeaseConfig {
 impl LeaseConfig {
     /// A lease in `kube-system` with upstream's durations.
     #[must_use]
-    pub fn new(name: &str, identity: &str) -> Self {
+    pub fn new(name: &str, host: &str) -> Self {
         Self {
             namespace: "kube-system".to_owned(),
             name: name.to_owned(),
-            identity: identity.to_owned(),
+            identity: format!("{host}_{}", uuid::Uuid::new_v4()),
+            host: host.to_owned(),
             duration: Duration::from_secs(15),
             retry_period: Duration::from_secs(2),
         }
@@ -73,10 +76,13 @@ enum Decision {
     Wait,
 }
 
-fn decide(spec: &LeaseSpec, identity: &str, now: Timestamp) -> Decision {
+fn decide(spec: &LeaseSpec, identity: &str, host: &str, now: Timestamp) -> Decision {
     let holder = spec.holder_identity.as_deref().unwrap_or_default();
     if holder == identity {
         return Decision::Renew;
+    }
+    if holder.rsplit_once('_').map_or(holder, |(of, _)| of) == host {
+        return Decision::Take;
     }
     let duration = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or(0));
     let valid = spec.renew_time.is_some_and(|at| at + duration > now);
@@ -175,7 +181,7 @@ async fn attempt(client: &Client, config: &LeaseConfig) -> Result<bool> {
     let mut object = lease;
     let lease: Lease = serde_json::from_value(object.clone()).map_err(bad)?;
     let transitions = lease.spec.lease_transitions.unwrap_or(0);
-    let new = match decide(&lease.spec, &config.identity, now) {
+    let new = match decide(&lease.spec, &config.identity, &config.host, now) {
         Decision::Wait => return Ok(false),
         Decision::Renew => spec(config, &lease.spec, now, transitions),
         Decision::Take => spec(config, &LeaseSpec::default(), now, transitions + 1),
@@ -218,10 +224,12 @@ mod tests {
             renew_time: Some(at.parse().unwrap()),
             ..LeaseSpec::default()
         };
-        assert_eq!(decide(&held("me", "2020-01-01T00:00:00Z"), "me", now), Decision::Renew);
-        assert_eq!(decide(&held("you", "2026-01-01T00:00:20Z"), "me", now), Decision::Wait);
-        assert_eq!(decide(&held("you", "2026-01-01T00:00:10Z"), "me", now), Decision::Take);
-        assert_eq!(decide(&held("", "2026-01-01T00:00:29Z"), "me", now), Decision::Take);
+        let decide = |spec: &LeaseSpec| decide(spec, "here_1", "here", now);
+        assert_eq!(decide(&held("here_1", "2020-01-01T00:00:00Z")), Decision::Renew);
+        assert_eq!(decide(&held("here_0", "2026-01-01T00:00:29Z")), Decision::Take, "left by an earlier run");
+        assert_eq!(decide(&held("there_1", "2026-01-01T00:00:20Z")), Decision::Wait);
+        assert_eq!(decide(&held("there_1", "2026-01-01T00:00:10Z")), Decision::Take);
+        assert_eq!(decide(&held("", "2026-01-01T00:00:29Z")), Decision::Take);
         assert_eq!(micro(now), "2026-01-01T00:00:30.000000Z");
     }
 }

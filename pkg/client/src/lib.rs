@@ -19,6 +19,7 @@ mod error;
 mod informer;
 pub mod lease;
 mod meta;
+pub mod metrics;
 mod options;
 mod recorder;
 mod resource;

@@ -282,6 +282,9 @@ impl Form {
     fn body(self, note: &Note, namespace: &str, name: &str, source: (&str, &str)) -> Value {
         let metadata = json!({"name": name, "namespace": namespace});
         let (component, host) = source;
+        // Upstream's aggregated events name their source, but no reporter.
+        let folded = note.message.starts_with("(combined");
+        let (reporter, instance) = if folded { ("", "") } else { source };
         match self {
             Self::Core => json!({
                 "apiVersion": "v1", "kind": "Event", "metadata": metadata,
@@ -289,7 +292,7 @@ impl Form {
                 "type": note.kind.as_str(), "count": 1,
                 "firstTimestamp": seconds(note.at), "lastTimestamp": seconds(note.at),
                 "source": {"component": component, "host": host},
-                "reportingComponent": component, "reportingInstance": host,
+                "reportingComponent": reporter, "reportingInstance": instance,
             }),
             Self::V1 => json!({
                 "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": metadata,

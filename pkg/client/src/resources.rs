@@ -40,8 +40,6 @@ resources! {
         cluster("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest");
     CLUSTER_TRUST_BUNDLES =
         cluster("certificates.k8s.io", "v1", "clustertrustbundles", "ClusterTrustBundle");
-    POD_CERTIFICATE_REQUESTS =
-        namespaced("certificates.k8s.io", "v1", "podcertificaterequests", "PodCertificateRequest");
     LEASES = namespaced("coordination.k8s.io", "v1", "leases", "Lease");
     ENDPOINT_SLICES = namespaced("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice");
     EVENTS_V1 = namespaced("events.k8s.io", "v1", "events", "Event");
@@ -52,8 +50,21 @@ resources! {
     CLUSTER_ROLE_BINDINGS =
         cluster("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding");
     PRIORITY_CLASSES = cluster("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass");
+    CUSTOM_RESOURCE_DEFINITIONS =
+        cluster("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition");
+    RESOURCE_CLAIMS = namespaced("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim");
+    DEVICE_CLASSES = cluster("resource.k8s.io", "v1", "deviceclasses", "DeviceClass");
+    HORIZONTAL_POD_AUTOSCALERS =
+        namespaced("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler");
+    SERVICE_CIDRS = cluster("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR");
+    IP_ADDRESSES = cluster("networking.k8s.io", "v1", "ipaddresses", "IPAddress");
+    POD_CERTIFICATE_REQUESTS =
+        namespaced("certificates.k8s.io", "v1", "podcertificaterequests", "PodCertificateRequest");
+    STORAGE_VERSION_MIGRATIONS =
+        cluster("storagemigration.k8s.io", "v1", "storageversionmigrations", "StorageVersionMigration");
     CSI_DRIVERS = cluster("storage.k8s.io", "v1", "csidrivers", "CSIDriver");
     CSI_NODES = cluster("storage.k8s.io", "v1", "csinodes", "CSINode");
     STORAGE_CLASSES = cluster("storage.k8s.io", "v1", "storageclasses", "StorageClass");
+    VOLUME_ATTRIBUTES_CLASSES = cluster("storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass");
     VOLUME_ATTACHMENTS = cluster("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment");
 }

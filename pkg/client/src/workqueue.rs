@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::metrics::QueueStats;
+
 /// Shortest and longest back-off after failures of one key.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(300));
 
@@ -37,7 +39,8 @@ struct Inner<K> {
 #[derive(Debug)]
 struct State<K> {
     ready: VecDeque<K>,
-    queued: HashSet<K>,
+    /// What is in `ready`, and since when.
+    queued: HashMap<K, Instant>,
     working: HashSet<K>,
     again: HashSet<K>,
     /// Due time and a tie-breaker; a key may wait here more than once, the earliest wins.
@@ -45,6 +48,8 @@ struct State<K> {
     tickets: u64,
     failures: HashMap<K, u32>,
     closed: bool,
+    /// Counters, once a worker has given the queue its name.
+    stats: Option<Arc<QueueStats>>,
 }
 
 /// What a worker wants to become of its key.
@@ -70,13 +75,14 @@ impl<K: Clone + Eq + Hash + Debug> WorkQueue<K> {
     pub fn new() -> Self {
         let state = State {
             ready: VecDeque::new(),
-            queued: HashSet::new(),
+            queued: HashMap::new(),
             working: HashSet::new(),
             again: HashSet::new(),
             delayed: BTreeMap::new(),
             tickets: 0,
             failures: HashMap::new(),
             closed: false,
+            stats: None,
         };
         Self { inner: Arc::new(Inner { state: Mutex::new(state), wake: Notify::new() }) }
     }
@@ -110,7 +116,11 @@ impl<K: Clone + Eq + Hash + Debug> WorkQueue<K> {
             let mut state = self.inner.state.lock();
             let failures = state.failures.entry(key.clone()).or_insert(0);
             *failures += 1;
-            backoff(*failures)
+            let delay = backoff(*failures);
+            if let Some(stats) = &state.stats {
+                stats.retried();
+            }
+            delay
         };
         self.add_after(key, delay);
     }
@@ -187,6 +197,18 @@ impl<K: Clone + Eq + Hash + Debug> WorkQueue<K> {
         }
     }
 
+    /// Gives the queue a name to be counted under.
+    fn count_as(&self, name: &'static str) -> Arc<QueueStats> {
+        let mut state = self.inner.state.lock();
+        let waiting = state.ready.len();
+        let stats = state.stats.get_or_insert_with(|| {
+            let stats = QueueStats::named(name);
+            (0..waiting).for_each(|_| stats.added());
+            stats
+        });
+        Arc::clone(stats)
+    }
+
     /// Takes keys and works on them one at a time until the queue is shut down. An error is logged and the key comes
     /// back after its back-off.
     pub async fn work<F, R, E>(&self, what: &'static str, mut work: F)
@@ -195,8 +217,13 @@ impl<K: Clone + Eq + Hash + Debug> WorkQueue<K> {
         R: Future<Output = Result<Outcome, E>>,
         E: std::error::Error,
     {
+        let stats = self.count_as(what);
         while let Some(key) = self.next().await {
-            match work(key.clone()).await {
+            let begun = Instant::now();
+            stats.begun(begun);
+            let result = work(key.clone()).await;
+            stats.done(begun);
+            match result {
                 Ok(Outcome::Done) => self.forget(&key),
                 Ok(Outcome::After(delay)) => {
                     self.forget(&key);
@@ -224,16 +251,22 @@ impl<K: Clone + Eq + Hash> State<K> {
             self.again.insert(key);
             return false;
         }
-        if !self.queued.insert(key.clone()) {
+        if self.queued.contains_key(&key) {
             return false;
         }
+        self.queued.insert(key.clone(), Instant::now());
         self.ready.push_back(key);
+        if let Some(stats) = &self.stats {
+            stats.added();
+        }
         true
     }
 
     fn pop(&mut self) -> Option<K> {
         let key = self.ready.pop_front()?;
-        self.queued.remove(&key);
+        if let (Some(since), Some(stats)) = (self.queued.remove(&key), &self.stats) {
+            stats.taken(since);
+        }
         self.working.insert(key.clone());
         Some(key)
     }

@@ -186,6 +186,13 @@ fn check_pair(certificate_pem: &str, key: &KeyPair) -> Result<(), String> {
     }
 }
 
+/// When the first certificate of a PEM text runs out, in seconds since 1970; `None` if there is none.
+#[must_use]
+pub fn not_after(pem: &[u8]) -> Option<i64> {
+    let (_, pem) = parse_x509_pem(pem).ok()?;
+    Some(pem.parse_x509().ok()?.validity().not_after.timestamp())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

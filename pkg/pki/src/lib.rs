@@ -17,7 +17,7 @@ mod request;
 mod signing_key;
 mod subject;
 
-pub use authority::{Authority, BACKDATE_DAYS, self_signed};
+pub use authority::{Authority, BACKDATE_DAYS, not_after, self_signed};
 pub use blocks::{decode_blocks, encode_certificates};
 pub use error::PkiError;
 pub use leaf::{Leaf, Usage};
