@@ -1,7 +1,6 @@
 //! The loop: take a pod, look at the cluster, decide, bind; or say why not.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use copepod_client::resources::{NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS};
@@ -10,6 +9,7 @@ use copepod_client::{
     ObjectRef, OptionalExt, Patch, Recorder, chain,
 };
 use copepod_sys::clock;
+use copepod_telemetry::Exposition;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::claims::Claims;
 use crate::config::Config;
+use crate::devices::{Devices, Obstacle};
 use crate::filter::{feasible, summary};
 use crate::node::Node;
 use crate::pod::Pod;
@@ -68,6 +69,7 @@ struct Shared {
     namespaces: Informer<Namespace>,
     budgets: Informer<DisruptionBudget>,
     claims: Claims,
+    devices: Devices,
     cluster: Mutex<Snapshot>,
     queue: Queue,
     attempts: Mutex<BTreeMap<&'static str, u64>>,
@@ -76,6 +78,8 @@ struct Shared {
 /// What one attempt came to.
 enum Attempt {
     Bind(Arc<Node>),
+    /// It waits for something to come into being, and there is nothing to say.
+    Hold,
     /// Nowhere to go; the message, and whom to displace where.
     Unschedulable(String, Option<Candidate>),
 }
@@ -92,6 +96,7 @@ impl Scheduler {
             namespaces: Informer::new(all(NAMESPACES).metadata_only()),
             budgets: Informer::new(all(POD_DISRUPTION_BUDGETS)),
             claims: Claims::new(),
+            devices: Devices::new(),
             cluster: Mutex::new(Snapshot::default()),
             queue: Queue::default(),
             attempts: Mutex::new(BTreeMap::new()),
@@ -108,8 +113,10 @@ impl Scheduler {
         shared.namespaces.start(&shared.client, stop);
         shared.budgets.start(&shared.client, stop);
         shared.claims.start(&shared.client, stop);
+        shared.devices.start(&shared.client, stop);
         shared.nodes.synced().await;
         shared.claims.synced().await;
+        shared.devices.synced().await;
         shared.pods.start(&shared.client, stop);
         tokio::select! {
             () = stop.cancelled() => {}
@@ -154,6 +161,8 @@ impl Scheduler {
         });
         let this = self.clone();
         self.shared.claims.on_change(move || this.shared.queue.stir());
+        let this = self.clone();
+        self.shared.devices.on_change(move || this.shared.queue.stir());
     }
 
     fn on_pod(&self, key: &ObjectKey, delta: &Delta<Pod>) {
@@ -182,6 +191,7 @@ impl Scheduler {
         while let Some(pod) = self.shared.queue.next().await {
             match self.attempt(&pod) {
                 Attempt::Bind(node) => self.bind(pod, &node),
+                Attempt::Hold => self.shared.queue.park(&pod.key),
                 Attempt::Unschedulable(message, candidate) => {
                     self.count("unschedulable");
                     self.give_up(&pod, &message, candidate).await;
@@ -198,18 +208,33 @@ impl Scheduler {
         if total == 0 {
             return Attempt::Unschedulable("no nodes available to schedule pods".to_owned(), None);
         }
+        let obstacle = shared.devices.check(pod);
+        if obstacle == Some(Obstacle::Hold) {
+            return Attempt::Hold;
+        }
         let wanted = match shared.claims.check(pod) {
             Ok(wanted) => wanted,
             Err(why) => {
-                let text = format!(
-                    "0/{total} nodes are available: {why}. preemption: 0/{total} nodes are available: {total} Preemption is not helpful for scheduling."
-                );
+                // The last words are upstream's too: preemption has no node to look at.
+                let text = format!("0/{total} nodes are available: {why}. not found");
                 return Attempt::Unschedulable(text, None);
             }
         };
+        const UNHELPFUL: &str = "Preemption is not helpful for scheduling";
+        if let Some(Obstacle::Nowhere(why)) = &obstacle {
+            let head = format!("0/{total} nodes are available:");
+            let text = format!("{head} {why}. preemption: {head} {total} {UNHELPFUL}.");
+            return Attempt::Unschedulable(text, None);
+        }
         let nominated = shared.queue.nominated();
         let mut answer = feasible(pod, &cluster, &nominated);
-        wanted.filter(&mut answer);
+        wanted.filter(pod, &cluster, &mut answer);
+        let mut before = "";
+        if let Some(Obstacle::Each(refusal)) = obstacle {
+            before = "still not schedulable, ";
+            let fits = std::mem::take(&mut answer.fits);
+            answer.refused.extend(fits.iter().map(|node| (node.name.clone(), refusal.clone())));
+        }
         if let Some(node) = score::best(pod, &cluster, &answer.fits) {
             let mut placed = (**pod).clone();
             placed.node_name.clone_from(&node.name);
@@ -217,7 +242,7 @@ impl Scheduler {
             return Attempt::Bind(node);
         }
         let (after, candidate) = self.plan_room(pod, &cluster, &answer.refused);
-        Attempt::Unschedulable(summary(&answer.refused, total, &after), candidate)
+        Attempt::Unschedulable(summary(&answer.refused, total, &format!("{before}{after}")), candidate)
     }
 
     /// What preemption can do; the text is upstream's.
@@ -264,12 +289,12 @@ impl Scheduler {
 
     /// Binds in the background; the place is reserved already.
     fn bind(&self, pod: Arc<Pod>, node: &Arc<Node>) {
-        let (this, node) = (self.clone(), node.name.clone());
+        let (this, node) = (self.clone(), Arc::clone(node));
         copepod_supervisor::spawn("bind", async move {
             match this.try_bind(&pod, &node).await {
                 Ok(true) => {
                     this.count("scheduled");
-                    let note = format!("Successfully assigned {} to {node}", pod.key);
+                    let note = format!("Successfully assigned {} to {}", pod.key, node.name);
                     this.event(&pod, EventKind::Normal, ("Scheduled", "Binding"), note);
                 }
                 Ok(false) => this.release(&pod),
@@ -287,7 +312,7 @@ impl Scheduler {
     }
 
     /// Claims first, then the pod. `false` when claims have to be provisioned before.
-    async fn try_bind(&self, pod: &Pod, node: &str) -> Result<bool, ClientError> {
+    async fn try_bind(&self, pod: &Pod, node: &Node) -> Result<bool, ClientError> {
         let shared = &self.shared;
         if !shared.claims.prepare(&shared.client, pod, node).await? {
             return Ok(false);
@@ -296,7 +321,7 @@ impl Scheduler {
         let body = json!({
             "apiVersion": "v1", "kind": "Binding",
             "metadata": {"name": pod.key.name, "namespace": pod.key.namespace, "uid": pod.uid},
-            "target": {"kind": "Node", "name": node},
+            "target": {"kind": "Node", "name": node.name},
         });
         shared.client.create::<Value>(&target, &body).await.map(|_| true)
     }
@@ -380,21 +405,24 @@ impl Scheduler {
     }
 
     /// Prometheus text.
+    #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     pub(crate) fn metrics(&self) -> String {
-        let mut text = String::new();
-        let mut line = |args: std::fmt::Arguments<'_>| {
-            text.write_fmt(args).expect("writing to a String cannot fail");
-        };
-        line(format_args!("# TYPE scheduler_schedule_attempts_total counter\n"));
+        let mut text = Exposition::default();
+        let attempts = "scheduler_schedule_attempts_total";
+        let help = "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be scheduled, while 'error' means an internal scheduler problem.";
+        text.family(attempts, "counter", help);
         for (result, count) in &*self.shared.attempts.lock() {
-            line(format_args!("scheduler_schedule_attempts_total{{result=\"{result}\"}} {count}\n"));
+            let labels = [("profile", self.shared.name.as_str()), ("result", *result)];
+            text.sample(attempts, &labels, *count as f64);
         }
-        line(format_args!("# TYPE scheduler_pending_pods gauge\n"));
+        let pending = "scheduler_pending_pods";
+        text.family(pending, "gauge", "Number of pending pods, by the queue type.");
         let names = ["active", "backoff", "unschedulable", "gated"];
         for (name, count) in names.iter().zip(self.shared.queue.counts()) {
-            line(format_args!("scheduler_pending_pods{{queue=\"{name}\"}} {count}\n"));
+            text.sample(pending, &[("queue", *name)], count as f64);
         }
-        text
+        copepod_client::metrics::write(&mut text);
+        text.into_string()
     }
 }
 

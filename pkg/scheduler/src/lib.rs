@@ -12,6 +12,7 @@
 mod claims;
 pub mod config;
 mod cycle;
+mod devices;
 pub mod filter;
 pub mod node;
 pub mod pod;

@@ -4,7 +4,7 @@ use copepod_client::{Meta, ObjectKey};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::resources::{Container, Requirements, Resources, pod_requests};
+use crate::resources::{Container, Requirements, Resources, assumed_requests, pod_requests};
 use crate::selector::{Affinity, Labels, Selector};
 
 /// A toleration.
@@ -129,6 +129,10 @@ pub struct Pod {
     pub preempts: bool,
     /// What it asks for in all.
     pub requests: Resources,
+    /// The same with upstream's defaults for CPU and memory that containers do not ask for; for comparing nodes only.
+    pub assumed: Resources,
+    /// Its images, as nodes list them.
+    pub images: Vec<Box<str>>,
     /// Ports it wants on the host.
     pub ports: Vec<HostPort>,
     /// Labels the node must carry.
@@ -143,6 +147,10 @@ pub struct Pod {
     pub gates: Vec<String>,
     /// Claims it mounts.
     pub claims: Vec<String>,
+    /// Those of them that are made for it alone.
+    pub ephemeral: Vec<String>,
+    /// Claims of devices; `None` while one is still to be made from its template.
+    pub devices: Vec<Option<String>>,
     /// The node that is being cleared for it.
     pub nominated_node: Box<str>,
     /// Start, for the choice of victims.
@@ -177,6 +185,14 @@ struct RawSpec {
     topology_spread_constraints: Vec<Spread>,
     scheduling_gates: Vec<Named>,
     volumes: Vec<Volume>,
+    resource_claims: Vec<DeviceClaim>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct DeviceClaim {
+    name: String,
+    resource_claim_name: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -206,6 +222,7 @@ struct RawStatus {
     nominated_node_name: Box<str>,
     start_time: Option<Timestamp>,
     conditions: Vec<Condition>,
+    resource_claim_statuses: Vec<DeviceClaim>,
 }
 
 #[derive(Deserialize, Default)]
@@ -222,6 +239,14 @@ impl From<Raw> for Pod {
         let (meta, spec, status) = (raw.metadata, raw.spec, raw.status);
         let requests =
             pod_requests(&spec.containers, &spec.init_containers, &spec.resources.requests, &spec.overhead);
+        let images = spec.init_containers.iter().chain(&spec.containers);
+        let images = images.map(|c| crate::score::normalized(&c.image)).collect();
+        let assumed = assumed_requests(
+            &spec.containers,
+            &spec.init_containers,
+            &spec.resources.requests,
+            &spec.overhead,
+        );
         let sidecars = spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
         let ports = spec.containers.iter().chain(sidecars).flat_map(|c| &c.ports);
         let host_port = |port: &crate::resources::ContainerPort| HostPort {
@@ -229,6 +254,15 @@ impl From<Raw> for Pod {
             protocol: if port.protocol.is_empty() { "TCP".into() } else { port.protocol.clone() },
             port: port.host_port,
         };
+        let ephemeral =
+            spec.volumes.iter().filter(|v| v.persistent_volume_claim.is_none() && v.ephemeral.is_some());
+        let ephemeral = ephemeral.map(|volume| format!("{}-{}", meta.name, volume.name)).collect();
+        let made = |name: &str| {
+            let known = status.resource_claim_statuses.iter().find(|known| known.name == name);
+            known.and_then(|known| known.resource_claim_name.clone())
+        };
+        let devices = spec.resource_claims.iter();
+        let devices = devices.map(|c| c.resource_claim_name.clone().or_else(|| made(&c.name))).collect();
         let claim = |volume: &Volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
             (Some(claim), _) => Some(claim.claim_name.clone()),
             (None, Some(_)) => Some(format!("{}-{}", meta.name, volume.name)),
@@ -239,6 +273,8 @@ impl From<Raw> for Pod {
         Self {
             key: meta.key(),
             claims: spec.volumes.iter().filter_map(claim).collect(),
+            ephemeral,
+            devices,
             uid: meta.uid.into(),
             resource_version: meta.resource_version.into(),
             labels: meta.labels,
@@ -250,6 +286,8 @@ impl From<Raw> for Pod {
             priority: spec.priority,
             preempts: &*spec.preemption_policy != "Never",
             requests,
+            assumed,
+            images,
             ports: ports.filter(|p| p.host_port != 0).map(host_port).collect(),
             node_selector: spec.node_selector,
             affinity: spec.affinity,

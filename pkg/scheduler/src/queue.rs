@@ -233,6 +233,7 @@ fn changed(old: &Pod, new: &Pod) -> bool {
         || old.requests != new.requests
         || old.tolerations.len() != new.tolerations.len()
         || old.deleting != new.deleting
+        || old.devices != new.devices
 }
 
 #[cfg(test)]

@@ -103,18 +103,50 @@ pub fn pod_requests(
     whole: &Resources,
     overhead: &Resources,
 ) -> Resources {
+    sum(|container| container.resources.requests.clone(), containers, init, whole, overhead)
+}
+
+/// What a container that asks for no CPU or memory counts as when nodes are compared; upstream's figures.
+const UNASKED: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 * 1024 * 1024)];
+
+/// The same, with a default for each container that asks for none.
+#[must_use]
+pub fn assumed_requests(
+    containers: &[Container],
+    init: &[Container],
+    whole: &Resources,
+    overhead: &Resources,
+) -> Resources {
+    let assumed = |container: &Container| {
+        let asked = &container.resources.requests;
+        let named = UNASKED
+            .iter()
+            .map(|(name, default)| ((*name).to_owned(), asked.0.get(*name).copied().unwrap_or(*default)));
+        named.collect()
+    };
+    sum(assumed, containers, init, whole, overhead)
+}
+
+fn sum(
+    of: impl Fn(&Container) -> Resources,
+    containers: &[Container],
+    init: &[Container],
+    whole: &Resources,
+    overhead: &Resources,
+) -> Resources {
     let mut total = Resources::default();
     for container in containers {
-        total.add(&container.resources.requests);
+        total.add(&of(container));
     }
     let mut sidecars = Resources::default();
     let mut peak = Resources::default();
     for container in init {
+        let own = of(container);
         let mut moment = sidecars.clone();
-        moment.add(&container.resources.requests);
+        moment.add(&own);
         if container.restart_policy.as_deref() == Some("Always") {
             sidecars = moment.clone();
-            total.add(&container.resources.requests);
+            total.add(&own);
         }
         peak.raise_to(&moment);
     }

@@ -19,12 +19,15 @@ pub struct NodeInfo {
     pub pods: Vec<Arc<Pod>>,
     /// The sum of their requests.
     pub requested: Resources,
+    /// The same with defaults for what is not asked for.
+    pub assumed: Resources,
 }
 
 impl NodeInfo {
     /// Places a pod.
     pub fn add(&mut self, pod: Arc<Pod>) {
         self.requested.add(&pod.requests);
+        self.assumed.add(&pod.assumed);
         self.pods.push(pod);
     }
 
@@ -33,6 +36,7 @@ impl NodeInfo {
         if let Some(at) = self.pods.iter().position(|p| &*p.uid == uid) {
             let pod = self.pods.swap_remove(at);
             self.requested.subtract(&pod.requests);
+            self.assumed.subtract(&pod.assumed);
         }
     }
 }
