@@ -92,7 +92,9 @@ caches! {
     endpoint_slices: v::EndpointSlice = ENDPOINT_SLICES;
     endpoints: v::Endpoints = ENDPOINTS;
     budgets: v::PodDisruptionBudget = POD_DISRUPTION_BUDGETS;
-    claims: v::MetaOnly = PERSISTENT_VOLUME_CLAIMS, metadata_only;
+    claims: v::Claim = PERSISTENT_VOLUME_CLAIMS;
+    volumes: v::PersistentVolume = PERSISTENT_VOLUMES;
+    classes: v::StorageClass = STORAGE_CLASSES;
     /// Pods by the UID of their managing owner.
     index pods_by_owner of pods by owner;
     /// Pods by node.

@@ -45,6 +45,7 @@ struct Spec {
     username: String,
     groups: Vec<String>,
     uid: String,
+    extra: std::collections::BTreeMap<String, Vec<String>>,
     expiration_seconds: Option<i64>,
 }
 
@@ -80,13 +81,30 @@ pub(crate) fn start(context: &Context) {
     });
 }
 
-/// Upstream's ages: issued, denied or failed requests stay an hour, pending and approved ones a day.
+/// Upstream's ages: issued, denied and failed requests stay an hour after they were settled, pending and approved ones a
+/// day; what has been issued and has run out stays no longer.
 fn outdated(request: &Request, now: Timestamp) -> bool {
-    let settled = !request.status.certificate.is_empty()
-        || holds(&request.status.conditions, "Denied")
-        || holds(&request.status.conditions, "Failed");
-    let limit = SignedDuration::from_hours(if settled { 1 } else { 24 });
-    request.metadata.creation_timestamp.is_some_and(|at| now.duration_since(at) > limit)
+    let older = |at: Option<Timestamp>, hours: i64| {
+        at.is_some_and(|at| now.duration_since(at) > SignedDuration::from_hours(hours))
+    };
+    let status = &request.status;
+    let issued = !status.certificate.is_empty();
+    if status.conditions.is_empty() && older(request.metadata.creation_timestamp, 24) {
+        return true;
+    }
+    status.conditions.iter().any(|condition| match condition.r#type.as_str() {
+        "Denied" | "Failed" => older(condition.last_update_time, 1),
+        "Approved" if issued => older(condition.last_update_time, 1) || expired(&status.certificate, now),
+        "Approved" => older(condition.last_update_time, 24),
+        _ => false,
+    })
+}
+
+/// Whether the first certificate of a chain has run out.
+fn expired(encoded: &str, now: Timestamp) -> bool {
+    let pem = STANDARD.decode(encoded).ok();
+    let end = pem.and_then(|pem| copepod_pki::not_after(&pem));
+    end.is_some_and(|end| end < now.as_second())
 }
 
 async fn sync(context: &Context, request: &Request) -> SyncResult {
@@ -110,16 +128,25 @@ async fn sync(context: &Context, request: &Request) -> SyncResult {
 
 /// A kubelet may ask for itself, and a bootstrap identity for a kubelet, if RBAC says so.
 async fn approve(context: &Context, request: &Request, wish: &Wish) -> SyncResult {
-    let own = wish.common_name == request.spec.username;
-    let (subresource, text) = if own {
-        ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
-    } else {
-        ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
-    };
+    let own = ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.");
+    let any = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.");
+    let itself = wish.common_name == request.spec.username;
+    for (subresource, text) in itself.then_some(own).into_iter().chain([any]) {
+        if allowed(context, request, subresource).await? {
+            let approved = Condition::new("Approved", true, "AutoApproved", text);
+            return write(context, request, "approval", approved, None).await;
+        }
+    }
+    // RBAC may say something else later.
+    Ok(Outcome::Retry)
+}
+
+async fn allowed(context: &Context, request: &Request, subresource: &str) -> Result<bool, ClientError> {
     let review = json!({
         "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version(), "kind": SUBJECT_ACCESS_REVIEWS.kind,
         "spec": {
             "user": request.spec.username, "groups": request.spec.groups, "uid": request.spec.uid,
+            "extra": request.spec.extra,
             "resourceAttributes": {
                 "group": REQUESTS.group, "resource": REQUESTS.plural, "verb": "create", "version": "*",
                 "subresource": subresource,
@@ -127,10 +154,7 @@ async fn approve(context: &Context, request: &Request, wish: &Wish) -> SyncResul
         },
     });
     let answer: Value = context.client.create(&SUBJECT_ACCESS_REVIEWS.collection(""), &review).await?;
-    if answer.pointer("/status/allowed") != Some(&Value::Bool(true)) {
-        return Ok(Outcome::Done);
-    }
-    write(context, request, "approval", Condition::new("Approved", true, "AutoApproved", text), None).await
+    Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
 }
 
 async fn sign(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use copepod_client::lease::{self, LeaseConfig};
 use copepod_client::serving::{self, ServingConfig};
 use copepod_client::{Client, ClientConfig, ClientError, Recorder};
+use copepod_telemetry::Exposition;
 use tokio_util::sync::CancellationToken;
 
 use crate::caches::Caches;
@@ -133,6 +134,26 @@ pub const CONTROLLERS: &[Row] = &[
         "validatingadmissionpolicy-status-controller",
         crate::admission_policy::start,
     ),
+    ("resourcequota-controller", "resourcequota-controller", crate::resource_quota::start),
+    ("persistentvolume-binder-controller", "persistent-volume-binder", crate::persistent_volume::start),
+    (
+        "storage-version-migrator-controller",
+        "storage-version-migrator-controller",
+        crate::storage_version::start,
+    ),
+    ("service-cidr-controller", "service-cidrs-controller", crate::service_cidr::start),
+    (
+        "podcertificaterequest-cleaner-controller",
+        "podcertificaterequestcleaner",
+        crate::pod_certificate_cleaner::start,
+    ),
+    ("horizontal-pod-autoscaler-controller", "horizontal-pod-autoscaler", crate::autoscaling::start),
+    ("ephemeral-volume-controller", "ephemeral-volume-controller", crate::ephemeral_volume::start),
+    (
+        "volumeattributesclass-protection-controller",
+        "volumeattributesclass-protection-controller",
+        crate::volume_protection::start_attributes,
+    ),
 ];
 
 /// Runs the controllers until `shutdown`.
@@ -144,7 +165,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Cont
         .user_agent("kube-controller-manager/v1.37.2 (copepod)");
     let client = Client::new(&parsed)?;
     let serving = ServingConfig { listen: config.listen, cert: config.serving_cert.clone() };
-    serving::start(serving, &client, String::new, &shutdown).await?;
+    serving::start(serving, &client, metrics, &shutdown).await?;
     let leading = if config.leader_elect {
         let lease = LeaseConfig::new("kube-controller-manager", &config.host);
         match lease::acquire(&client, lease, &shutdown).await {
@@ -159,6 +180,12 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Cont
     start(&Arc::new(config), &client, credentials.as_ref(), &leading).await;
     leading.cancelled().await;
     if shutdown.is_cancelled() { Ok(()) } else { Err(ControllersError::LeaseLost) }
+}
+
+fn metrics() -> String {
+    let mut text = Exposition::default();
+    copepod_client::metrics::write(&mut text);
+    text.into_string()
 }
 
 async fn start(
@@ -198,6 +225,9 @@ fn event_source(name: &'static str) -> &'static str {
         "endpointslice-controller" => "endpoint-slice-controller",
         "node-lifecycle-controller" => "node-controller",
         "disruption-controller" => "controllermanager",
+        "persistentvolume-binder-controller" => "persistentvolume-controller",
+        "ephemeral-volume-controller" => "ephemeral_volume",
+        "horizontal-pod-autoscaler-controller" => "horizontal-pod-autoscaler",
         other => other,
     }
 }

@@ -1,6 +1,9 @@
 //! DaemonSets: one pod on every node that takes it.
 
-use std::collections::BTreeMap;
+mod backoff;
+mod update;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use copepod_client::resources::{DAEMON_SETS, PODS};
@@ -8,6 +11,8 @@ use copepod_client::{EventKind, ObjectKey, Outcome, WorkQueue};
 use copepod_sys::clock;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+
+use backoff::Backoffs;
 
 use crate::context::{Context, SyncResult, enqueue, enqueue_owner};
 use crate::history::{self, HASH, Owner, hash_of};
@@ -17,7 +22,7 @@ use crate::replica_set::report_creations;
 use crate::status::plan_status;
 use crate::step::{Step, event, execute, execute_all, execute_slow_start};
 use crate::template::pod_from;
-use crate::views::{DaemonSet, DaemonSetStatus, HasMeta, IntOrString, Node, Pod, Toleration};
+use crate::views::{DaemonSet, DaemonSetStatus, HasMeta, Node, Pod, Toleration};
 
 /// What a daemon bears without being told: key, effect, and whether only on the host's network.
 const BORNE: [(&str, &str, bool); 7] = [
@@ -54,7 +59,11 @@ pub(crate) fn start(context: &Context) {
             matching.for_each(|set| orphans.add(set.metadata.key()));
         }
     });
-    context.work(&queue, 2, sync);
+    let backoffs = Arc::new(Backoffs::default());
+    context.work(&queue, 2, move |context, key| {
+        let backoffs = Arc::clone(&backoffs);
+        async move { sync(context, key, &backoffs).await }
+    });
 }
 
 /// What is decided from.
@@ -67,7 +76,17 @@ struct State<'a> {
     pods: BTreeMap<String, Vec<Arc<Pod>>>,
     /// Hash of the present revision.
     hash: String,
+    /// Nodes on which a failed pod is left a while longer, so that failures do not follow each other at full speed.
+    held: BTreeSet<String>,
     now: Timestamp,
+}
+
+impl State<'_> {
+    /// Pods on a node; those that have ended and are on their way out do not count any more.
+    fn on(&self, node: &Node) -> Vec<Arc<Pod>> {
+        let pods = self.pods.get(&node.metadata.name).into_iter().flatten();
+        pods.filter(|p| !(p.metadata.deleting() && p.finished())).cloned().collect()
+    }
 }
 
 /// What is to be done.
@@ -77,7 +96,7 @@ struct Plan {
     delete: Vec<Arc<Pod>>,
 }
 
-async fn sync(context: Context, key: ObjectKey) -> SyncResult {
+async fn sync(context: Context, key: ObjectKey, backoffs: &Backoffs) -> SyncResult {
     let Some(set) = context.caches.daemon_sets.get_key(&key) else { return Ok(Outcome::Done) };
     if set.spec.selector.compiled.is_empty() || set.metadata.deleting() {
         return Ok(Outcome::Done);
@@ -92,7 +111,8 @@ async fn sync(context: Context, key: ObjectKey) -> SyncResult {
     };
     let history = history::ensure(&context, owner, &template).await?;
     let hash = hash_of(&history.current).to_owned();
-    let state = gather(&context, &set, template, hash).await?;
+    let mut state = gather(&context, &set, template, hash).await?;
+    let wait = backoffs.hold(&mut state);
     let plan = plan(&state);
     let failure = carry_out(&context, &state, plan).await;
     let state = gather(&context, &set, state.template, state.hash).await?;
@@ -107,7 +127,7 @@ async fn sync(context: Context, key: ObjectKey) -> SyncResult {
         None if status.number_ready != status.number_available => {
             Ok(Outcome::After(std::time::Duration::from_secs(1)))
         }
-        None => Ok(Outcome::Done),
+        None => Ok(wait.map_or(Outcome::Done, Outcome::After)),
     }
 }
 
@@ -131,7 +151,7 @@ async fn gather<'a>(
     }
     let tolerations = tolerations(&template);
     let nodes = context.caches.nodes.list();
-    Ok(State { set, template, tolerations, nodes, pods, hash, now: clock::now() })
+    Ok(State { set, template, tolerations, nodes, pods, hash, held: BTreeSet::new(), now: clock::now() })
 }
 
 fn tolerations(template: &Value) -> Vec<Toleration> {
@@ -163,61 +183,34 @@ fn plan(state: &State<'_>) -> Plan {
     let mut plan = Plan::default();
     for node in &state.nodes {
         let (run, stay) = wanted(state, node);
-        let here: Vec<_> = state.pods.get(&node.metadata.name).into_iter().flatten().cloned().collect();
-        let (failed, mut active): (Vec<_>, Vec<_>) =
-            here.into_iter().filter(|p| !p.metadata.deleting()).partition(|p| p.finished());
-        let going =
-            state.pods.get(&node.metadata.name).is_some_and(|l| l.iter().any(|p| p.metadata.deleting()));
-        plan.delete.extend(failed.iter().cloned());
+        let here = state.on(node);
+        let present: Vec<_> = here.iter().filter(|p| !p.metadata.deleting()).cloned().collect();
         if !stay {
-            plan.delete.extend(active);
-        } else if active.is_empty() && failed.is_empty() && !going && run {
-            plan.create.push(node.metadata.name.clone());
-        } else if active.len() > 1 {
-            // The oldest stays.
-            active.sort_by_key(|p| p.metadata.creation_timestamp);
-            plan.delete.extend(active.into_iter().skip(1));
+            plan.delete.extend(present);
+        } else if here.is_empty() {
+            if run {
+                plan.create.push(node.metadata.name.clone());
+            }
+        } else {
+            let (mut ended, running): (Vec<_>, Vec<_>) = present.into_iter().partition(|p| p.finished());
+            if state.held.contains(&node.metadata.name) {
+                ended.retain(|p| &*p.status.phase != "Failed");
+            }
+            plan.delete.extend(ended);
+            plan.delete.extend(update::plan_surplus(state, running));
         }
     }
     let known = |name: &String| state.nodes.iter().any(|n| n.metadata.name == *name);
     let lost = state.pods.iter().filter(|(name, _)| !known(name)).flat_map(|(_, pods)| pods);
     plan.delete.extend(lost.filter(|p| !p.metadata.deleting()).cloned());
-    if &*state.set.spec.update_strategy.r#type != "OnDelete" {
-        let outdated = plan_update(state, &plan);
-        plan.delete.extend(outdated);
+    // What is there is put right before anything is replaced.
+    if &*state.set.spec.update_strategy.r#type != "OnDelete"
+        && plan.create.is_empty()
+        && plan.delete.is_empty()
+    {
+        update::plan_update(state, &mut plan);
     }
     plan
-}
-
-/// Old pods that may be replaced now: all that are not available, and as many others as may be missing.
-fn plan_update(state: &State<'_>, plan: &Plan) -> Vec<Arc<Pod>> {
-    let nodes: Vec<_> = state.nodes.iter().filter(|n| wanted(state, n).0).collect();
-    let total = i64::try_from(nodes.len()).unwrap_or(i64::MAX);
-    let rolling = state.set.spec.update_strategy.rolling_update.as_ref();
-    let limit = rolling.and_then(|r| r.max_unavailable.clone()).unwrap_or(IntOrString::Int(1));
-    // A surge would need two pods on one node; replacing one at a time is the closest that always works.
-    let limit = limit.of(total, true).unwrap_or(1).max(1);
-    let mut missing = 0;
-    let (mut dead, mut alive) = (Vec::new(), Vec::new());
-    for node in nodes {
-        let pods = state.pods.get(&node.metadata.name);
-        let pod = pods
-            .into_iter()
-            .flatten()
-            .find(|p| p.active() && !plan.delete.iter().any(|d| d.metadata.uid == p.metadata.uid));
-        let Some(pod) = pod else {
-            missing += 1;
-            continue;
-        };
-        let available = pod.available(state.set.spec.min_ready_seconds, state.now);
-        missing += i64::from(!available);
-        if pod.metadata.label(HASH) != state.hash {
-            if available { &mut alive } else { &mut dead }.push(Arc::clone(pod));
-        }
-    }
-    let spare = usize::try_from(limit - missing).unwrap_or(0);
-    dead.extend(alive.into_iter().take(spare));
-    dead
 }
 
 async fn carry_out(context: &Context, state: &State<'_>, plan: Plan) -> Option<copepod_client::ClientError> {
@@ -227,6 +220,15 @@ async fn carry_out(context: &Context, state: &State<'_>, plan: Plan) -> Option<c
     for (pod, result) in plan.delete.iter().zip(execute(context, steps).await) {
         let name = &pod.metadata.name;
         let (kind, reason, text) = match result {
+            Ok(_) if &*pod.status.phase == "Succeeded" => (
+                EventKind::Normal,
+                "SucceededDaemonPod",
+                format!(
+                    "Found succeeded daemon pod {} on node {}, will try to delete it",
+                    pod.metadata.key(),
+                    pod.spec.node_name
+                ),
+            ),
             Ok(_) if &*pod.status.phase == "Failed" => (
                 EventKind::Warning,
                 "FailedDaemonPod",
@@ -291,9 +293,8 @@ fn plan_new_status(state: &State<'_>) -> DaemonSetStatus {
         ..DaemonSetStatus::default()
     };
     for node in &state.nodes {
-        let pods = state.pods.get(&node.metadata.name);
-        let pod =
-            pods.into_iter().flatten().filter(|p| p.active()).min_by_key(|p| p.metadata.creation_timestamp);
+        let pods = state.on(node);
+        let pod = pods.iter().min_by_key(|p| p.metadata.creation_timestamp);
         if !wanted(state, node).0 {
             status.number_misscheduled += i64::from(pod.is_some());
             continue;
@@ -333,7 +334,8 @@ mod tests {
         }
         let tolerations = tolerations(&template);
         let now = Timestamp::UNIX_EPOCH;
-        State { set, template, tolerations, nodes, pods: by_node, hash: "new".to_owned(), now }
+        let (hash, held) = ("new".to_owned(), BTreeSet::new());
+        State { set, template, tolerations, nodes, pods: by_node, hash, held, now }
     }
 
     fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
@@ -373,5 +375,35 @@ mod tests {
             pod("c", "c", "new", "Running", true),
         ];
         assert_eq!(names(&plan(&state(&set, nodes(), sick)).delete), ["b"], "one is missing already");
+    }
+
+    #[test]
+    fn a_surge_adds_first_and_takes_away_when_the_new_pod_serves() {
+        let strategy =
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}});
+        let set: DaemonSet =
+            serde_json::from_value(json!({"metadata": {"name": "d"}, "spec": {"updateStrategy": strategy}}))
+                .unwrap();
+        let nodes = || vec![node("a", json!({})), node("b", json!({}))];
+        let old = ["a", "b"].map(|n| pod(n, n, "old", "Running", true));
+        let first = plan(&state(&set, nodes(), old.to_vec()));
+        assert_eq!((first.create, first.delete.len()), (vec!["a".to_owned()], 0));
+        let with = |ready| [old.to_vec(), vec![pod("a2", "a", "new", "Running", ready)]].concat();
+        let waiting = plan(&state(&set, nodes(), with(false)));
+        assert!(waiting.create.is_empty() && waiting.delete.is_empty(), "{waiting:?}");
+        assert_eq!(names(&plan(&state(&set, nodes(), with(true))).delete), ["a"]);
+    }
+
+    #[test]
+    fn failures_slow_down() {
+        let set = DaemonSet::default();
+        let failed = || state(&set, vec![node("a", json!({}))], vec![pod("f", "a", "new", "Failed", false)]);
+        let backoffs = Backoffs::default();
+        let mut first = failed();
+        assert_eq!(backoffs.hold(&mut first), None);
+        assert_eq!(names(&plan(&first).delete), ["f"]);
+        let mut second = failed();
+        assert!(backoffs.hold(&mut second).is_some());
+        assert!(plan(&second).delete.is_empty());
     }
 }

@@ -117,9 +117,7 @@ fn pattern(service: &Service, pods: &[Arc<Pod>]) -> Pattern {
     } else {
         labels.remove(HEADLESS);
     }
-    let times = pods.iter().map(|p| p.ready_since().or(p.metadata.creation_timestamp));
-    let latest = times.chain([service.metadata.creation_timestamp]).flatten().max();
-    let time = latest.map(|at: Timestamp| (TRIGGER_TIME.to_owned(), at.to_string()));
+    let time = trigger_time(service, pods).map(|at| (TRIGGER_TIME.to_owned(), at));
     Pattern {
         namespace: service.metadata.namespace.clone(),
         base: service.metadata.name.clone(),
@@ -127,6 +125,13 @@ fn pattern(service: &Service, pods: &[Arc<Pod>]) -> Pattern {
         annotations: time.into_iter().collect(),
         owner: controller_reference(&SERVICES, &service.metadata),
     }
+}
+
+/// When what a Service's endpoints show happened.
+pub(crate) fn trigger_time(service: &Service, pods: &[Arc<Pod>]) -> Option<String> {
+    let times = pods.iter().map(|p| p.ready_since().or(p.metadata.creation_timestamp));
+    let latest = times.chain([service.metadata.creation_timestamp]).flatten().max();
+    latest.map(|at: Timestamp| at.to_string())
 }
 
 /// Endpoints by address type and ports.

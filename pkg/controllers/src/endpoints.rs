@@ -9,8 +9,9 @@ use serde_json::json;
 
 use crate::context::{Context, SyncResult, enqueue};
 use crate::endpoint_slice::{
-    HEADLESS, address, follow_pods, hostname, ports, selected_pods, selector, target_ref,
+    HEADLESS, address, follow_pods, hostname, ports, selected_pods, selector, target_ref, trigger_time,
 };
+use crate::slices::TRIGGER_TIME;
 use crate::step::{Step, execute_all};
 use crate::views::{Address, EndpointPort, Endpoints, Pod, Service, Subset};
 
@@ -23,7 +24,14 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 pub(crate) fn start(context: &Context) {
     let queue = WorkQueue::new();
     enqueue(&context.caches.services, &queue);
-    enqueue(&context.caches.endpoints, &queue);
+    let changed = queue.clone();
+    context.caches.endpoints.on_change(move |key, delta| {
+        // Objects that others keep without a Service are none of ours.
+        let ours = delta.object().metadata.label(MANAGED_BY.0) == MANAGED_BY.1;
+        if ours || matches!(delta, copepod_client::Delta::Deleted(_)) {
+            changed.add(key.clone());
+        }
+    });
     follow_pods(context, &queue);
     context.work(&queue, 2, sync);
 }
@@ -31,9 +39,8 @@ pub(crate) fn start(context: &Context) {
 async fn sync(context: Context, key: ObjectKey) -> SyncResult {
     let existing = context.caches.endpoints.get_key(&key);
     let Some(service) = context.caches.services.get_key(&key) else {
-        // Only what this controller made goes with the Service; others' objects are theirs.
-        let ours = existing.filter(|e| e.metadata.label(MANAGED_BY.0) == MANAGED_BY.1);
-        let steps = ours.iter().map(|e| Step::delete(&ENDPOINTS, &e.metadata)).collect();
+        // As upstream: what has the name of a Service that is gone goes with it, whoever made it.
+        let steps = existing.iter().map(|e| Step::delete(&ENDPOINTS, &e.metadata)).collect();
         return execute_all(&context, steps).await.map(|()| Outcome::Done);
     };
     let Some(selector) = selector(&service) else { return Ok(Outcome::Done) };
@@ -87,8 +94,14 @@ fn plan(service: &Service, pods: &[Arc<Pod>], existing: Option<&Endpoints>) -> O
         labels.insert(HEADLESS.to_owned(), String::new());
     }
     let note = if cut { json!("truncated") } else { json!(null) };
+    let time = trigger_time(service, pods);
     let Some(existing) = existing else {
-        let metadata = json!({"name": service.metadata.name, "labels": labels});
+        let mut annotations = Labels::new();
+        annotations.extend(time.map(|at| (TRIGGER_TIME.to_owned(), at)));
+        if cut {
+            annotations.insert(OVER_CAPACITY.to_owned(), "truncated".to_owned());
+        }
+        let metadata = json!({"name": service.metadata.name, "labels": labels, "annotations": annotations});
         let body = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets});
         return Some(Step::Create {
             resource: ENDPOINTS,
@@ -101,7 +114,7 @@ fn plan(service: &Service, pods: &[Arc<Pod>], existing: Option<&Endpoints>) -> O
     if existing.subsets == subsets && same_labels && same_note {
         return None;
     }
-    let metadata = json!({"labels": labels, "annotations": {OVER_CAPACITY: note}});
+    let metadata = json!({"labels": labels, "annotations": {OVER_CAPACITY: note, TRIGGER_TIME: time}});
     Some(Step::merge(&ENDPOINTS, &existing.metadata, json!({"metadata": metadata, "subsets": subsets})))
 }
 

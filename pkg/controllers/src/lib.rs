@@ -9,6 +9,7 @@
 //! mean; every controller acts under its own identity when told to; caches are filled before the first plan.
 
 mod admission_policy;
+mod autoscaling;
 pub mod caches;
 mod certificates;
 mod cluster_role_aggregation;
@@ -22,6 +23,7 @@ mod discovery;
 mod disruption;
 mod endpoint_slice;
 mod endpoints;
+mod ephemeral_volume;
 mod garbage_collector;
 mod history;
 mod job;
@@ -30,15 +32,20 @@ mod namespace;
 mod node_lifecycle;
 mod node_match;
 mod ownership;
+mod persistent_volume;
+mod pod_certificate_cleaner;
 mod pod_gc;
 mod replica_set;
+mod resource_quota;
 mod root_ca;
 mod service_account;
+mod service_cidr;
 mod service_lb;
 mod slices;
 mod stateful_set;
 mod status;
 pub mod step;
+mod storage_version;
 mod template;
 mod tokens;
 mod ttl_after_finished;

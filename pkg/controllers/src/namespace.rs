@@ -46,6 +46,8 @@ struct Remains {
     finalizers: std::collections::BTreeMap<String, usize>,
     errors: Vec<String>,
     discovery: Option<String>,
+    /// Nothing but the pods was looked at yet.
+    pods_first: bool,
 }
 
 async fn sync(context: Context, key: ObjectKey) -> SyncResult {
@@ -87,8 +89,8 @@ async fn empty(context: &Context, namespace: &str, resources: &[Discovered]) -> 
                 remains.errors.push(error.to_string());
             }
         }
-        let pods_left = found.resource == PODS && !remains.resources.is_empty();
-        if pods_left {
+        if found.resource == PODS && !remains.resources.is_empty() {
+            remains.pods_first = true;
             break;
         }
     }
@@ -131,7 +133,12 @@ async fn empty_one(
 
 /// Upstream's five conditions of a terminating namespace; those that are fine are told only after they were not.
 fn plan_conditions(namespace: &Namespace, remains: &Remains, now: Timestamp) -> Option<Step> {
-    let listed = |items: Vec<String>| items.join(", ");
+    let listed = |mut items: Vec<String>| {
+        items.sort();
+        items.join(", ")
+    };
+    // As upstream: what is left is told once everything was looked at, not while only pods were.
+    let told = !remains.pods_first;
     let resources = remains.resources.iter().map(|(name, n)| format!("{name} has {n} resource instances"));
     let finalizers = remains.finalizers.iter().map(|(name, n)| format!("{name} in {n} resource instances"));
     let rows = [
@@ -162,13 +169,13 @@ fn plan_conditions(namespace: &Namespace, remains: &Remains, now: Timestamp) -> 
         ),
         (
             "NamespaceContentRemaining",
-            (!remains.resources.is_empty())
+            (told && !remains.resources.is_empty())
                 .then(|| format!("Some resources are remaining: {}", listed(resources.collect()))),
             ("SomeResourcesRemain", "ContentRemoved", "All content successfully removed"),
         ),
         (
             "NamespaceFinalizersRemaining",
-            (!remains.finalizers.is_empty()).then(|| {
+            (told && !remains.finalizers.is_empty()).then(|| {
                 format!(
                     "Some content in the namespace has finalizers remaining: {}",
                     listed(finalizers.collect())
@@ -226,5 +233,8 @@ mod tests {
         };
         let told: Namespace = serde_json::from_value(body).unwrap();
         assert_eq!(plan_conditions(&told, &remains, now), None);
+        let pods = Remains { pods_first: true, ..remains };
+        let text = format!("{:?}", plan_conditions(&namespace, &pods, now));
+        assert!(text.contains("All content successfully removed"), "{text}");
     }
 }

@@ -78,13 +78,16 @@ async fn sync(context: &Context, resource: &ResourceRef, set: &ReplicaSet) -> Sy
     let candidates = context.caches.pods.list_namespace(&set.metadata.namespace);
     let claimed = plan_claim(claimant, &PODS, candidates.into_iter().filter(|p| !p.finished()));
     execute_all(context, claimed.steps).await?;
-    let (going, pods): (Vec<_>, Vec<_>) = claimed.owned.into_iter().partition(|p| p.metadata.deleting());
+    let mut pods = claimed.owned;
+    pods.retain(|pod| !pod.metadata.deleting());
     let failure = if set.metadata.deleting() { None } else { manage(context, resource, set, &pods).await };
     let now = clock::now();
     // What was just made or deleted is in the cache by now.
     let current = current_pods(context, set);
     let counted = if current.is_empty() && failure.is_some() { pods } else { current };
-    let status = plan_new_status(set, &counted, going.len(), failure.as_ref(), now);
+    // ReplicationControllers do not tell how many pods are on their way out.
+    let terminating = (*resource == REPLICA_SETS).then(|| going_pods(context, set));
+    let status = plan_new_status(set, &counted, terminating, failure.as_ref(), now);
     let step = plan_status(resource, &set.metadata, &set.status, &status);
     execute_all(context, step.into_iter().collect()).await?;
     if let Some(error) = failure {
@@ -97,6 +100,12 @@ fn current_pods(context: &Context, set: &ReplicaSet) -> Vec<Arc<Pod>> {
     let mut pods = context.caches.pods.by_index(context.caches.pods_by_owner, &set.metadata.uid);
     pods.retain(|p| p.active() && set.spec.selector.compiled.matches(&p.metadata.labels));
     pods
+}
+
+/// Pods on their way out that have not ended yet.
+fn going_pods(context: &Context, set: &ReplicaSet) -> usize {
+    let pods = context.caches.pods.by_index(context.caches.pods_by_owner, &set.metadata.uid);
+    pods.iter().filter(|p| p.metadata.deleting() && !p.finished()).count()
 }
 
 /// A pod becomes available by time passing, which no event tells.
@@ -210,7 +219,7 @@ fn plan_victims(pods: &[Arc<Pod>], related: &[Arc<Pod>], count: usize, now: Time
 fn plan_new_status(
     set: &ReplicaSet,
     pods: &[Arc<Pod>],
-    terminating: usize,
+    terminating: Option<usize>,
     failure: Option<&ClientError>,
     now: Timestamp,
 ) -> ReplicaSetStatus {
@@ -242,10 +251,7 @@ fn plan_new_status(
         fully_labeled_replicas: count(&labelled),
         ready_replicas: count(&Pod::ready),
         available_replicas: count(&|p| p.available(set.spec.min_ready_seconds, now)),
-        terminating_replicas: set
-            .status
-            .terminating_replicas
-            .map(|_| i64::try_from(terminating).unwrap_or(0)),
+        terminating_replicas: terminating.map(|count| i64::try_from(count).unwrap_or(i64::MAX)),
         observed_generation: set.metadata.generation,
         conditions,
     }
@@ -299,12 +305,12 @@ mod tests {
         let labelled = json!({"labels": {"a": "b"}});
         let pods = [pod("a", "Running", true, labelled), pod("b", "Running", false, json!({}))];
         let refused = ClientError::Config("no".to_owned());
-        let status = plan_new_status(&set, &pods, 0, Some(&refused), now);
+        let status = plan_new_status(&set, &pods, Some(0), Some(&refused), now);
         assert_eq!((status.replicas, status.fully_labeled_replicas, status.ready_replicas), (2, 1, 1));
         assert_eq!(status.available_replicas, 0, "not ready for long enough");
         assert_eq!(status.conditions[0].reason, "FailedCreate");
         assert_eq!(recheck(&set, &pods, now), Outcome::After(std::time::Duration::from_secs(5)));
-        let healed = plan_new_status(&ReplicaSet { status, ..set }, &pods, 0, None, now);
+        let healed = plan_new_status(&ReplicaSet { status, ..set }, &pods, None, None, now);
         assert!(healed.conditions.is_empty());
     }
 }

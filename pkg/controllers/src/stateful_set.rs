@@ -1,11 +1,12 @@
 //! StatefulSets: pods with names, an order, and storage of their own.
 
+mod claims;
 mod plan;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use copepod_client::resources::{PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS};
+use copepod_client::resources::{PODS, STATEFUL_SETS};
 use copepod_client::{ClientError, EventKind, ObjectKey, Outcome, Patch, WorkQueue};
 use copepod_sys::clock;
 use serde_json::{Value, json};
@@ -65,6 +66,7 @@ async fn sync(context: Context, key: ObjectKey) -> SyncResult {
     // An action may make room for the next one; a set is never larger than its pods.
     for _ in 0..set.spec.replicas.unwrap_or(1).clamp(1, 64) + 1 {
         let state = gather(&context, &set, &history).await?;
+        execute_all(&context, plan_owners(&context, &state)).await?;
         let actions = plan(&state, clock::now());
         if actions.is_empty() {
             break;
@@ -115,7 +117,34 @@ async fn gather(context: &Context, set: &Arc<StatefulSet>, history: &History) ->
     let update = history.current.metadata.name.clone();
     let known = |name: &String| history.all.iter().any(|r| r.metadata.name == *name);
     let current = Some(set.status.current_revision.clone()).filter(known).unwrap_or_else(|| update.clone());
-    Ok(State { set: Arc::clone(set), pods, current, update })
+    let mut state =
+        State { set: Arc::clone(set), pods, stale: BTreeSet::new(), bare: BTreeSet::new(), current, update };
+    let namespace = &set.metadata.namespace;
+    for ordinal in state.ordinals() {
+        let pod = format!("{name}-{ordinal}");
+        let claims = claims::claims(set, ordinal);
+        let found: Vec<_> =
+            claims.iter().map(|(_, claim, _)| context.caches.claims.get(namespace, claim)).collect();
+        if found.iter().any(Option::is_none) {
+            state.bare.insert(ordinal);
+        }
+        if found.iter().flatten().any(|claim| claims::stale(set, claim, &pod)) {
+            state.stale.insert(ordinal);
+        }
+    }
+    Ok(state)
+}
+
+/// Gives the claims of all pods the owners they should have.
+fn plan_owners(context: &Context, state: &State) -> Vec<Step> {
+    let set = &state.set;
+    let owner = |(ordinal, pod): (&i64, &Arc<Pod>)| {
+        let inside = state.ordinals().contains(ordinal);
+        let names = claims::claims(set, *ordinal).into_iter().map(|(_, claim, _)| claim);
+        let found = names.filter_map(|name| context.caches.claims.get(&set.metadata.namespace, &name));
+        found.filter_map(|claim| claims::plan_owner(set, &pod.metadata, inside, &claim)).collect::<Vec<_>>()
+    };
+    state.pods.iter().flat_map(owner).collect()
 }
 
 async fn carry_out(
@@ -125,21 +154,28 @@ async fn carry_out(
     actions: Vec<Action>,
 ) -> Result<(), ClientError> {
     let meta = &state.set.metadata;
-    let about = (&STATEFUL_SETS, meta);
     for action in actions {
         let (verb, name, steps) = match action {
+            Action::Claims(ordinal) => {
+                claims::make(context, state, ordinal).await?;
+                continue;
+            }
             Action::Create { ordinal, revision } => {
                 let pod = build(state, history, ordinal, &revision);
-                make_claims(context, state, ordinal).await?;
+                let claimed = claims::make(context, state, ordinal).await;
                 let name = format!("{}-{ordinal}", meta.name);
+                if let Err(error) = claimed {
+                    tell(context, state, "Create", &name, Some(&error));
+                    return Err(error);
+                }
                 (
-                    "create",
+                    "Create",
                     name,
                     vec![Step::Create { resource: PODS, namespace: meta.namespace.clone(), body: pod }],
                 )
             }
             Action::Delete(pod) => {
-                ("delete", pod.metadata.name.clone(), vec![Step::delete(&PODS, &pod.metadata)])
+                ("Delete", pod.metadata.name.clone(), vec![Step::delete(&PODS, &pod.metadata)])
             }
             Action::Label(pod, ordinal) => {
                 let labels = json!({POD_NAME: pod.metadata.name, POD_INDEX: ordinal.to_string()});
@@ -153,21 +189,26 @@ async fn carry_out(
                 continue;
             }
         };
-        let reason = if verb == "create" { "Create" } else { "Delete" };
         match execute(context, steps).await.pop().unwrap_or(Ok(Value::Null)) {
-            Ok(_) => {
-                let text = format!("{verb} Pod {name} in StatefulSet {} successful", meta.name);
-                event(context, about, EventKind::Normal, &format!("Successful{reason}"), text);
-            }
+            Ok(_) => tell(context, state, verb, &name, None),
             Err(error) if error.namespace_terminating() => return Ok(()),
             Err(error) => {
-                let text = format!("{verb} Pod {name} in StatefulSet {} failed error: {error}", meta.name);
-                event(context, about, EventKind::Warning, &format!("Failed{reason}"), text);
+                tell(context, state, verb, &name, Some(&error));
                 return Err(error);
             }
         }
     }
     Ok(())
+}
+
+fn tell(context: &Context, state: &State, verb: &str, pod: &str, error: Option<&ClientError>) {
+    let meta = &state.set.metadata;
+    let head = format!("{verb} Pod {pod} in StatefulSet {}", meta.name);
+    let (kind, reason, text) = match error {
+        None => (EventKind::Normal, format!("Successful{verb}"), format!("{head} successful")),
+        Some(error) => (EventKind::Warning, format!("Failed{verb}"), format!("{head} failed error: {error}")),
+    };
+    event(context, (&STATEFUL_SETS, meta), kind, &reason, text);
 }
 
 /// A pod with its name, its labels and its own claims.
@@ -193,7 +234,7 @@ fn build(state: &State, history: &History, ordinal: i64, revision: &str) -> Valu
     labels.insert(POD_NAME.to_owned(), json!(name));
     labels.insert(POD_INDEX.to_owned(), json!(ordinal.to_string()));
     labels.insert(HASH.to_owned(), json!(revision));
-    let claims = claims(&state.set, ordinal);
+    let claims = claims::claims(&state.set, ordinal);
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert("hostname".to_owned(), json!(name));
         spec.insert("subdomain".to_owned(), json!(state.set.spec.service_name));
@@ -207,46 +248,4 @@ fn build(state: &State, history: &History, ordinal: i64, revision: &str) -> Valu
         }
     }
     pod
-}
-
-/// Volume name, claim name and claim template of each claim of a pod.
-fn claims(set: &StatefulSet, ordinal: i64) -> Vec<(String, String, Value)> {
-    let templates = set.spec.volume_claim_templates.value();
-    let templates = templates.as_array().cloned().unwrap_or_default();
-    templates
-        .into_iter()
-        .map(|template| {
-            let volume = copepod_api::meta::name(&template).to_owned();
-            let claim = format!("{volume}-{}-{ordinal}", set.metadata.name);
-            (volume, claim, template)
-        })
-        .collect()
-}
-
-async fn make_claims(context: &Context, state: &State, ordinal: i64) -> Result<(), ClientError> {
-    let set = &state.set;
-    let namespace = &set.metadata.namespace;
-    for (_, name, template) in claims(set, ordinal) {
-        if context.caches.claims.get(namespace, &name).is_some() {
-            continue;
-        }
-        let mut body = template;
-        if let Some(body) = body.as_object_mut() {
-            body.remove("status");
-            body.insert("apiVersion".to_owned(), json!("v1"));
-            body.insert("kind".to_owned(), json!(PERSISTENT_VOLUME_CLAIMS.kind));
-        }
-        let metadata = copepod_api::meta::metadata_mut(&mut body);
-        metadata.insert("name".to_owned(), json!(name));
-        metadata.insert("namespace".to_owned(), json!(namespace));
-        let selector = set.spec.selector.source.value();
-        let labels = copepod_api::meta::child_mut(metadata, "labels");
-        labels.extend(selector.get("matchLabels").and_then(Value::as_object).cloned().unwrap_or_default());
-        let step = Step::Create { resource: PERSISTENT_VOLUME_CLAIMS, namespace: namespace.clone(), body };
-        match execute(context, vec![step]).await.pop() {
-            Some(Err(error)) if !error.is_already_exists() => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }

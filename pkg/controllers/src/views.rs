@@ -8,6 +8,7 @@ mod sets;
 mod workload;
 
 pub use batch::*;
+pub use copepod_storage::{Claim, ClaimRef, PersistentVolume, StorageClass};
 pub use node::*;
 pub use pod::*;
 pub use service::*;
@@ -248,4 +249,4 @@ pub struct PhaseStatus {
     pub conditions: Vec<Condition>,
 }
 
-has_meta!(MetaOnly, Namespace);
+has_meta!(MetaOnly, Namespace, Claim, PersistentVolume, StorageClass);

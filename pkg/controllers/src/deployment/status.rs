@@ -23,9 +23,7 @@ pub(super) fn count(state: &State) -> DeploymentStatus {
         ready_replicas: state.sum(|s| s.status.ready_replicas),
         available_replicas: available,
         unavailable_replicas: (state.sum(ReplicaSet::replicas) - available).max(0),
-        terminating_replicas: old
-            .terminating_replicas
-            .map(|_| state.sum(|s| s.status.terminating_replicas.unwrap_or(0))),
+        terminating_replicas: Some(state.sum(|s| s.status.terminating_replicas.unwrap_or(0))),
         collision_count: old.collision_count,
         conditions: old.conditions.clone(),
     }

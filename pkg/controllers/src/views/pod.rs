@@ -64,6 +64,16 @@ pub struct Volume {
     pub name: Box<str>,
     /// A claim.
     pub persistent_volume_claim: Option<ClaimSource>,
+    /// A claim that lives as long as the pod.
+    pub ephemeral: Option<EphemeralSource>,
+}
+
+/// Of an ephemeral volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EphemeralSource {
+    /// What the claim is made from.
+    pub volume_claim_template: super::Raw,
 }
 
 /// Of a claim as a volume.
@@ -115,6 +125,16 @@ pub struct Container {
     pub ports: Vec<ContainerPort>,
     /// `Always` makes an init container a sidecar.
     pub restart_policy: Option<Box<str>>,
+    /// What it asks for.
+    pub resources: Resources,
+}
+
+/// Of a container's resources.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Resources {
+    /// What is asked for.
+    pub requests: std::collections::BTreeMap<Box<str>, copepod_api::Quantity>,
 }
 
 /// Of a container's port.
@@ -202,6 +222,24 @@ impl Pod {
     #[must_use]
     pub fn active(&self) -> bool {
         !self.finished() && !self.metadata.deleting()
+    }
+
+    /// The claims it uses, and whether each is its own ephemeral volume.
+    pub fn claim_names(&self) -> impl Iterator<Item = (std::borrow::Cow<'_, str>, bool)> {
+        self.spec.volumes.iter().filter_map(|volume| {
+            match (&volume.persistent_volume_claim, &volume.ephemeral) {
+                (Some(claim), _) => Some((claim.claim_name.as_str().into(), false)),
+                (None, Some(_)) => Some((format!("{}-{}", self.metadata.name, volume.name).into(), true)),
+                (None, None) => None,
+            }
+        })
+    }
+
+    /// Whether nothing of it runs or will run again.
+    #[must_use]
+    pub fn terminated(&self) -> bool {
+        let ended = |c: &ContainerStatus| c.state.terminated.is_some();
+        self.finished() || (self.metadata.deleting() && self.status.container_statuses.iter().all(ended))
     }
 
     /// Succeeded or failed.
