@@ -114,6 +114,7 @@ impl<'a> Run<'a, '_> {
             }
             Node::Call(function, args) => {
                 let args = args.iter().map(|arg| self.node(arg)).collect::<Result<Vec<_>>>()?;
+                self.afford(function.name, &args)?;
                 let result = (function.run)(&args);
                 let value = result.as_ref().ok();
                 self.spend(cost::call(function.name, &args, value))?;
@@ -123,6 +124,18 @@ impl<'a> Run<'a, '_> {
             Node::Map(entries) => self.map(entries),
             Node::Struct(name, fields) => self.object(name, fields),
             Node::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    /// A list that costs more than there is left is not made first.
+    fn afford(&self, name: &str, args: &[Val<'a>]) -> Result<()> {
+        match (name, args) {
+            ("lists.range", [Val::Int(n)])
+                if u64::try_from(*n).is_ok_and(|n| self.cost.saturating_add(n) > self.limits.cost) =>
+            {
+                Err(Failure::Cost)
+            }
+            _ => Ok(()),
         }
     }
 
