@@ -42,8 +42,11 @@ pub(crate) enum Conformance {
         /// The later one.
         new: PathBuf,
     },
-    /// Write docs/conformance.md from the collected results.
-    Document,
+    /// Write docs/conformance.md from the collected results, or from those of certain runs.
+    Document {
+        /// results.json, JUnit files or runs' folders; of two verdicts on a spec the last one counts.
+        runs: Vec<PathBuf>,
+    },
     /// List the names of all specs; with a SIG, of its own.
     List {
         /// Such as `network` or `sig-network`.
@@ -69,7 +72,10 @@ pub(crate) fn run(task: &Conformance) -> anyhow::Result<ExitCode> {
             let (old, new) = (results::Results::read(old)?, results::Results::read(new)?);
             print!("{}", diff::render(&old, &new, &specs::upstream_seconds()?));
         }
-        Conformance::Document => document::write(&results::Results::collected()?)?,
+        Conformance::Document { runs } if runs.is_empty() => {
+            document::write(&results::Results::collected()?)?;
+        }
+        Conformance::Document { runs } => document::write(&results::Results::of(runs)?)?,
         Conformance::List { sig } => {
             let choice = specs::Choice { sigs: sig.iter().cloned().collect(), ..specs::Choice::default() };
             choice.apply(specs::all()?)?.iter().for_each(|spec| println!("{spec}"));

@@ -49,6 +49,11 @@ pub(crate) fn ensure(group: Group) -> anyhow::Result<()> {
     build::build(&tools, workspace::host_arch()?)
 }
 
+/// Builds whatever of the tool `name` is missing for this machine.
+pub(crate) fn ensure_tool(name: &str) -> anyhow::Result<()> {
+    build::build(&[tool(name)?], workspace::host_arch()?)
+}
+
 /// The finished binary `name` of any tool, for this machine.
 pub(crate) fn binary(name: &str) -> anyhow::Result<PathBuf> {
     let tool = TOOLS

@@ -31,7 +31,7 @@ pub(super) fn ensure() -> anyhow::Result<PathBuf> {
         return Ok(archive);
     }
     upstream::ensure(upstream::Group::Bundled)?;
-    upstream::ensure(upstream::Group::Suite)?;
+    upstream::ensure_tool("suite")?;
     let work = home()?.join(format!("layers-{}", std::process::id()));
     fs::create_dir_all(&work).with_context(|| work.display().to_string())?;
     let recipes = Descriptions::read()?.recipes(&work)?;

@@ -58,6 +58,15 @@ impl Results {
         serde_json::from_str(&text).with_context(|| path.display().to_string())
     }
 
+    /// What certain runs found.
+    pub(super) fn of(runs: &[impl AsRef<Path>]) -> anyhow::Result<Self> {
+        let mut all = Self::default();
+        for run in runs {
+            all.add(&Self::read(run.as_ref())?);
+        }
+        Ok(all)
+    }
+
     /// What all runs of this checkout have found so far.
     pub(super) fn collected() -> anyhow::Result<Self> {
         let path = folder().join(FILE);

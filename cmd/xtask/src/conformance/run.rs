@@ -86,7 +86,7 @@ pub(super) fn run(options: &Run) -> anyhow::Result<ExitCode> {
     let chosen = choose(options)?;
     ensure!(!chosen.is_empty(), "no spec is chosen");
     upstream::ensure(upstream::Group::Bundled)?;
-    upstream::ensure(upstream::Group::Suite)?;
+    upstream::ensure_tool("suite")?;
     let begun = Instant::now();
     let to = make_folder()?;
     let subject = match &options.kubeconfig {
