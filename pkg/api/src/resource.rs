@@ -143,6 +143,28 @@ pub struct ResourceDef {
     pub columns: Vec<PrinterColumn>,
     /// Whether this row came from a CustomResourceDefinition.
     pub custom: bool,
+    /// The warning that every request for it gets; empty for none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub deprecation: String,
+}
+
+/// Kubernetes' order of versions: stable before beta before alpha, higher numbers first, other words last. Higher is
+/// better.
+#[must_use]
+pub fn version_rank(version: &str) -> (u8, u32, u32) {
+    let parse = || -> Option<(u8, u32, u32)> {
+        let rest = version.strip_prefix('v')?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (major, stage) = rest.split_at_checked(end)?;
+        let major = major.parse().ok()?;
+        match (stage, stage.strip_prefix("beta"), stage.strip_prefix("alpha")) {
+            ("", ..) => Some((3, major, 0)),
+            (_, Some(minor), _) => Some((2, major, minor.parse().ok()?)),
+            (_, _, Some(minor)) => Some((1, major, minor.parse().ok()?)),
+            _ => None,
+        }
+    };
+    parse().unwrap_or_default()
 }
 
 impl ResourceDef {

@@ -104,6 +104,10 @@ impl Server {
             ] {
                 entries.insert(key.to_owned(), json!(list).to_string().into());
             }
+            let uid = &config.requestheader_uid_headers;
+            if !uid.is_empty() {
+                entries.insert("requestheader-uid-headers".to_owned(), json!(uid).to_string().into());
+            }
         }
         let object = json!({
             "kind": "ConfigMap", "apiVersion": "v1",

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use copepod_api::resource::version_rank;
 use copepod_api::{ResourceDef, Scope, Subresource};
 use copepod_schema::encode;
 use serde_json::{Map, Value, json};
@@ -162,23 +163,6 @@ impl Served {
             Self::Elsewhere(remote) => remote.priority,
         }
     }
-}
-
-/// Kubernetes' version order: stable before beta before alpha, higher numbers first, other words last.
-fn version_rank(version: &str) -> (u8, u32, u32) {
-    let parse = || -> Option<(u8, u32, u32)> {
-        let rest = version.strip_prefix('v')?;
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (major, stage) = rest.split_at_checked(end)?;
-        let major = major.parse().ok()?;
-        match (stage, stage.strip_prefix("beta"), stage.strip_prefix("alpha")) {
-            ("", ..) => Some((3, major, 0)),
-            (_, Some(minor), _) => Some((2, major, minor.parse().ok()?)),
-            (_, _, Some(minor)) => Some((1, major, minor.parse().ok()?)),
-            _ => None,
-        }
-    };
-    parse().unwrap_or_default()
 }
 
 fn group_version(group: &str, version: &str) -> String {

@@ -121,7 +121,13 @@ impl Server {
         if crate::reviews::serves(&gvr) {
             return self.review(call).await;
         }
+        if gvr == GroupVersionResource::new("", "v1", "bindings") {
+            return self.bind(call).await;
+        }
         let Some(store) = self.registry.store(&gvr) else { return self.no_resource(info) };
+        if !store.def().deprecation.is_empty() {
+            call.warnings.add(store.def().deprecation.as_str());
+        }
         if crate::connect::serves(info) {
             return self.connect(call).await;
         }

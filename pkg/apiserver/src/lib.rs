@@ -24,6 +24,7 @@ mod config;
 mod connect;
 mod discovery;
 mod error;
+mod flowcontrol;
 mod handlers;
 mod health;
 mod kubelet;

@@ -208,6 +208,8 @@ fn spawn_tasks(server: &Arc<Server>, trust: &Trust, serving: Arc<tls::Serving>, 
     );
     let rows = Arc::clone(server);
     copepod_supervisor::spawn("discovery", cancellable(follow_rows(rows), inner.clone()));
+    let conditions = crate::flowcontrol::follow(Arc::clone(server));
+    copepod_supervisor::spawn("flow schemas", cancellable(conditions, inner.clone()));
     let checking = Arc::clone(&server.aggregator).watch();
     copepod_supervisor::spawn("aggregator", cancellable(checking, inner.clone()));
     let reloading = reload::follow(Arc::clone(server), trust.clone(), serving);

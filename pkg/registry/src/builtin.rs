@@ -43,7 +43,20 @@ pub(crate) fn rows(
     rows.map(|row| (row.def.gvr(), Arc::new(row))).collect()
 }
 
-fn row(def: ResourceDef, config: &RegistryConfig, services: &Arc<ServiceAllocation>) -> Option<Row> {
+/// Resources whose use draws a warning (upstream's `prerelease-lifecycle` tags of what is served).
+const DEPRECATED: &[(&str, &str, &str, &str)] = &[
+    ("", "v1", "componentstatuses", "v1 ComponentStatus is deprecated in v1.19+"),
+    ("", "v1", "endpoints", "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+];
+
+fn deprecation(def: &ResourceDef) -> String {
+    let own = |(group, version, plural, _): &&(&str, &str, &str, &str)| {
+        def.group == *group && def.version == *version && def.plural == *plural
+    };
+    DEPRECATED.iter().find(own).map_or_else(String::new, |(.., text)| (*text).to_owned())
+}
+
+fn row(mut def: ResourceDef, config: &RegistryConfig, services: &Arc<ServiceAllocation>) -> Option<Row> {
     let schema = |gvk: &GroupVersionKind| -> Option<SchemaRef<'static>> {
         copepod_schema::builtin().kind(&gvk.group, &gvk.version, &gvk.kind)
     };
@@ -62,6 +75,7 @@ fn row(def: ResourceDef, config: &RegistryConfig, services: &Arc<ServiceAllocati
         _ => working.clone(),
     };
     let events = def.plural == "events";
+    def.deprecation = deprecation(&def);
     let allocation: Option<Arc<dyn Allocation>> = match (def.group.as_str(), def.plural.as_str()) {
         ("", "services") => Some(Arc::clone(services) as Arc<dyn Allocation>),
         _ => None,

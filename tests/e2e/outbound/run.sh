@@ -187,6 +187,31 @@ sleep 1
 has "conditions that hold" "$(post no a b)" 'admission webhook \"matched.example.com\" denied the request: this webhook denies all requests'
 has "conditions that do not" "$(post yes a b)" '"name":"yes"'
 unhook validating matched
+scaler() { k -n t create --validate=false -f - <<Y
+{"kind":"HorizontalPodAutoscaler","apiVersion":"autoscaling/v1","metadata":{"name":"$1"},"spec":{"maxReplicas":2,"scaleTargetRef":{"apiVersion":"x.example.com/v1","kind":"X","name":"x"}}}
+Y
+}
+for policy in Exact Equivalent; do
+  k apply -f - <<Y > /dev/null
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: versions}
+webhooks:
+- {name: versions.example.com, sideEffects: None, admissionReviewVersions: [v1], matchPolicy: $policy,
+   clientConfig: {service: {namespace: w, name: hook, path: /always-deny, port: 8443}, caBundle: $CA},
+   matchConditions: [{name: kind, expression: "request.kind.version == 'v2' && request.requestKind.version == 'v1' && object.apiVersion == 'autoscaling/v2'"}],
+   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: t}},
+   rules: [{operations: [CREATE], apiGroups: [autoscaling], apiVersions: [v2], resources: [horizontalpodautoscalers]}]}
+Y
+  sleep 1; out=$(scaler "$(echo $policy | tr '[:upper:]' '[:lower:]')")
+  if [ $policy = Exact ]; then has "another version is not asked about" "$out" created; else has "unless it is equivalent" "$out" 'admission webhook "versions.example.com" denied the request'; fi
+done
+unhook validating versions
+webhook Mutating again1 /mutating-configmaps configmaps CREATE "  reinvocationPolicy: IfNeeded" > /dev/null
+sleep 1
+out=$(post c7 mutation-start yes)
+has "a webhook that is asked again" "$out" '"mutation-stage-1":"yes"'
+unhook mutating again1
 webhook Validating attach /pods/attach pods/attach CONNECT > /dev/null; sleep 1
 k -n t create -f - <<Y > /dev/null
 {"kind":"Pod","apiVersion":"v1","metadata":{"name":"to-be-attached-pod"},"spec":{"containers":[{"name":"container1","image":"i"}]}}

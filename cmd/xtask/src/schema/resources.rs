@@ -101,6 +101,8 @@ fn row(group: &str, version: &str, entry: &Entry, spec: &Spec) -> Result<Resourc
         selectable_fields: storage::selectable(group, &entry.kind),
         columns: Vec::new(),
         custom: false,
+        // The registry's own.
+        deprecation: String::new(),
     })
 }
 

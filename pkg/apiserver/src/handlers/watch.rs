@@ -15,6 +15,8 @@ use crate::request::list_options;
 use crate::respond;
 use crate::server::{Call, Server};
 
+mod socket;
+
 /// What a protobuf watch says of itself.
 const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
@@ -92,7 +94,11 @@ impl Server {
             include: table::Include::of(call)?,
             columns_sent: false,
         };
-        let body = Body::stream(frames(stream, framer, self.shutdown.clone()));
+        let events = frames(stream, framer, self.shutdown.clone());
+        if socket::wanted(call) {
+            return Ok(socket::serve(call, encoding == Encoding::Protobuf, events));
+        }
+        let body = Body::stream(events);
         let media_type = if encoding == Encoding::Protobuf { PROTOBUF_STREAM } else { respond::JSON };
         let mut response = respond::with_type(200, media_type, Bytes::new());
         *response.body_mut() = body;

@@ -1,7 +1,7 @@
 //! POST, PUT, PATCH and DELETE.
 
 use copepod_api::{ApiError, ApiResult, Reason};
-use copepod_registry::{Body as Content, Deleted, Patch, PatchKind};
+use copepod_registry::{Body as Content, Deleted, Patch, PatchKind, Target};
 use http::{Response, header};
 
 use super::StoreRef;
@@ -55,6 +55,27 @@ impl Server {
         let body = content(&mut call).await?;
         let cx = call.write_context(&options, &self.admission);
         let object = store.create(&cx, &target(&call), body).await?;
+        one(201, store.def(), &call, accepted, &object)
+    }
+
+    /// POST to `bindings`, the older address of `pods/<name>/binding`: the body names the pod.
+    pub(super) async fn bind(&self, mut call: Call) -> ApiResult<Response<Body>> {
+        let pods = copepod_api::GroupVersionResource::new("", "v1", "pods");
+        let (Some(store), "create") = (self.registry.store(&pods), call.info.verb.as_str()) else {
+            let text = "the server does not allow this method on the requested resource";
+            return Err(ApiError::new(Reason::MethodNotAllowed, text));
+        };
+        let accepted = accepted(&call, Transforms::One)?;
+        let options = WriteOptions::read(&call.query, "CreateOptions")?;
+        let body = content(&mut call).await?;
+        let parsed: serde_json::Value = match &body {
+            Content::Json(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
+            Content::Yaml(bytes) => serde_saphyr::from_slice(bytes).unwrap_or_default(),
+            Content::Value(value) => value.clone(),
+        };
+        let target = Target::new(call.namespace(), copepod_api::meta::name(&parsed)).sub("binding");
+        let cx = call.write_context(&options, &self.admission);
+        let object = store.create(&cx, &target, body).await?;
         one(201, store.def(), &call, accepted, &object)
     }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use copepod_api::{
-    FieldPath, GroupVersionKind, ResourceDef, Scope, Subresource, Verb, Verbs, resource::PrinterColumn,
+    FieldPath, GroupVersionKind, ResourceDef, Scope, Subresource, Verb, Verbs,
+    resource::{PrinterColumn, version_rank},
 };
 use copepod_schema::SchemaSet;
 use serde_json::{Value, json};
@@ -136,10 +137,31 @@ fn def(definition: &Value, version: &Value, stored: &str) -> ResourceDef {
         proto: String::new(),
         selectable_fields: selectable(version),
         columns: columns(version),
+        deprecation: deprecation(definition, version),
         custom: true,
         group,
         plural,
     }
+}
+
+/// What requests for a deprecated version are told.
+fn deprecation(definition: &Value, version: &Value) -> String {
+    if version["deprecated"] != true {
+        return String::new();
+    }
+    if let Some(own) = version.get("deprecationWarning").and_then(Value::as_str) {
+        return own.to_owned();
+    }
+    let (group, kind) = (text(definition, "/spec/group"), text(definition, "/spec/names/kind"));
+    let name = text(version, "/name");
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let better = versions
+        .filter(|v| v["served"] == true && v["deprecated"] != true)
+        .map(|v| text(v, "/name"))
+        .filter(|other| version_rank(other) > version_rank(name))
+        .max_by_key(|other| version_rank(other));
+    let instead = better.map_or_else(String::new, |other| format!("; use {group}/{other} {kind}"));
+    format!("{group}/{name} {kind} is deprecated{instead}")
 }
 
 /// What discovery shows so that clients notice a change of the stored version.

@@ -11,7 +11,7 @@ use crate::kinds::defaults::{
     Lit::S,
     Object,
     Rule::{In, Run, Zero},
-    absent, fill, is_zero, text,
+    absent, fill, is_zero, map_mut, text,
 };
 use crate::kinds::kind::Kind;
 
@@ -28,11 +28,15 @@ pub(crate) static KIND: Kind = Kind {
                 Run(policies),
             ],
         ),
+        Run(balancer),
         Run(ingress_mode),
     ],
     reset_status: true,
     create_on_update: true,
     prepare_create: |_, new| {
+        if let Some(service) = new.as_object_mut() {
+            balancer(service);
+        }
         if let Some(spec) = new.get_mut("spec").and_then(Value::as_object_mut) {
             normalize_cluster_ips(spec, None);
         }
@@ -106,6 +110,11 @@ fn ingress_mode(service: &mut Object) {
             fill(entry, "ipMode", "VIP");
         }
     }
+}
+
+/// A status names its load balancer, be it there or not: clients look below it.
+pub(crate) fn balancer(object: &mut Object) {
+    fill(map_mut(object, "status"), "loadBalancer", json!({}));
 }
 
 fn prepare_update(_cx: &HookContext<'_>, new: &mut Value, old: &Value) {

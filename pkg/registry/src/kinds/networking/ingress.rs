@@ -5,10 +5,14 @@ use serde_json::Value;
 
 use crate::kinds::at::At;
 use crate::kinds::checks::{ip, text};
+use crate::kinds::core::service::balancer;
+use crate::kinds::defaults::Rule::Run;
 use crate::kinds::kind::Kind;
 
 /// Ingresses.
 pub(crate) static KIND: Kind = Kind {
+    defaults: &[Run(balancer)],
+    prepare_create: |_, new| new.as_object_mut().into_iter().for_each(balancer),
     validate: |ingress| {
         spec(&ingress.get("spec"));
         let class = ingress.at("metadata.annotations").key("kubernetes.io/ingress.class");
