@@ -90,9 +90,9 @@ pub(crate) fn chain(deps: &Deps, enabled: impl Fn(&str) -> bool) -> AdmissionCha
         Arc::new(certificates::CertificateSubjectRestriction),
         Arc::new(default_class::DefaultIngressClass(d())),
         Arc::new(policy::MutatingAdmissionPolicy::new(d())),
-        Arc::new(webhook::MutatingAdmissionWebhook::new(d().reader, d().outbound)),
+        Arc::new(webhook::MutatingAdmissionWebhook::new(&d())),
         Arc::new(policy::ValidatingAdmissionPolicy::new(d())),
-        Arc::new(webhook::ValidatingAdmissionWebhook::new(d().reader, d().outbound)),
+        Arc::new(webhook::ValidatingAdmissionWebhook::new(&d())),
     ];
     let mut plugins: Vec<_> = all.into_iter().filter(|p| enabled(p.name())).collect();
     // Not plugins upstream: part of the RBAC storage, and a mirror's read-only spec.

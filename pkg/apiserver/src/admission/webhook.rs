@@ -9,6 +9,8 @@ use copepod_api::{ApiError, ApiResult, GroupVersionKind, GroupVersionResource};
 use copepod_registry::{Attributes, Registry};
 use serde_json::Value;
 
+use crate::admission::Deps;
+use crate::authz::Authorizer;
 use crate::outbound::Outbound;
 use crate::reader::Reader;
 
@@ -34,6 +36,7 @@ struct Shared {
     reader: Reader,
     source: Source,
     outbound: Arc<Outbound>,
+    authorizer: Arc<Authorizer>,
 }
 
 /// A webhook that is to be called, with the resource and kind it is called about.
@@ -86,6 +89,16 @@ pub(super) fn exempt(attributes: &Attributes<'_>) -> bool {
 }
 
 impl Shared {
+    /// What a plugin with the configurations `resource` needs.
+    fn new(resource: &'static str, deps: &Deps) -> Self {
+        Self {
+            reader: deps.reader.clone(),
+            source: Source::new(resource),
+            outbound: Arc::clone(&deps.outbound),
+            authorizer: Arc::clone(&deps.authorizer),
+        }
+    }
+
     fn registry(&self) -> &Registry {
         &self.reader.0
     }

@@ -6,6 +6,8 @@ use copepod_cel::{FailurePolicy, Match};
 use copepod_registry::Attributes;
 use serde_json::Value;
 
+use crate::admission::policy::request::Answers;
+
 use super::{Hook, Invocation, Shared, Views, requested, review};
 
 impl Shared {
@@ -25,13 +27,14 @@ impl Shared {
         let mut request = review::facts(attributes, invocation, &kind);
         request.insert("options".to_owned(), review::options(attributes));
         let request = Value::Object(request);
+        let answers = Answers::new(&self.authorizer, attributes.user);
         let input = Input {
             object: Some(&views.object).filter(|o| !o.is_null()),
             old_object: Some(&views.old).filter(|o| !o.is_null()),
             request: &request,
             params: None,
             namespace: None,
-            authorizer: None,
+            authorizer: Some(&answers),
         };
         let policy = if hook.ignore { FailurePolicy::Ignore } else { FailurePolicy::Fail };
         match conditions.matches(&input, policy) {

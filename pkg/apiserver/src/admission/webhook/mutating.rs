@@ -1,15 +1,12 @@
 //! `MutatingAdmissionWebhook`: matching webhooks one after the other, each seeing what the one before has changed.
 
-use std::sync::Arc;
-
 use copepod_api::{ApiError, ApiResult, GroupVersionResource};
 use copepod_registry::{Admission, Attributes, Reinvocation, Rounds};
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use super::{Failure, Hook, Invocation, Shared, Source, Views, closed, exempt, open, review};
-use crate::outbound::Outbound;
-use crate::reader::Reader;
+use super::{Failure, Hook, Invocation, Shared, Views, closed, exempt, open, review};
+use crate::admission::Deps;
 
 const NAME: &str = "MutatingAdmissionWebhook";
 
@@ -18,10 +15,9 @@ const NAME: &str = "MutatingAdmissionWebhook";
 pub(in crate::admission) struct MutatingAdmissionWebhook(Shared);
 
 impl MutatingAdmissionWebhook {
-    /// A plugin that reads its configurations by `reader`.
-    pub(in crate::admission) fn new(reader: Reader, outbound: Arc<Outbound>) -> Self {
-        let source = Source::new("mutatingwebhookconfigurations");
-        Self(Shared { reader, source, outbound })
+    /// A plugin with what all plugins share.
+    pub(in crate::admission) fn new(deps: &Deps) -> Self {
+        Self(Shared::new("mutatingwebhookconfigurations", deps))
     }
 
     async fn run(&self, attributes: &Attributes<'_>, mut object: Option<&mut Value>) -> ApiResult<()> {

@@ -1,7 +1,5 @@
 //! `ValidatingAdmissionWebhook`: all matching webhooks at once, after everything that changes the object.
 
-use std::sync::Arc;
-
 use copepod_api::{ApiError, ApiResult};
 use copepod_registry::{Admission, Attributes};
 use futures::StreamExt as _;
@@ -9,19 +7,17 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
 
-use super::{Failure, Hook, Invocation, Shared, Source, Views, closed, exempt, open};
-use crate::outbound::Outbound;
-use crate::reader::Reader;
+use super::{Failure, Hook, Invocation, Shared, Views, closed, exempt, open};
+use crate::admission::Deps;
 
 /// The plugin.
 #[derive(Debug)]
 pub(in crate::admission) struct ValidatingAdmissionWebhook(Shared);
 
 impl ValidatingAdmissionWebhook {
-    /// A plugin that reads its configurations by `reader`.
-    pub(in crate::admission) fn new(reader: Reader, outbound: Arc<Outbound>) -> Self {
-        let source = Source::new("validatingwebhookconfigurations");
-        Self(Shared { reader, source, outbound })
+    /// A plugin with what all plugins share.
+    pub(in crate::admission) fn new(deps: &Deps) -> Self {
+        Self(Shared::new("validatingwebhookconfigurations", deps))
     }
 
     async fn run(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
