@@ -132,10 +132,6 @@ impl Server {
             return self.connect(call).await;
         }
         let def = store.def();
-        if info.group.is_empty() && info.resource == "endpoints" {
-            let text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
-            call.warnings.add(text);
-        }
         let sub = info.subresource.as_str();
         if !sub.is_empty() && def.subresource(sub).is_none() {
             return self.no_resource(info);

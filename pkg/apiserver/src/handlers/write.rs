@@ -62,8 +62,7 @@ impl Server {
     pub(super) async fn bind(&self, mut call: Call) -> ApiResult<Response<Body>> {
         let pods = copepod_api::GroupVersionResource::new("", "v1", "pods");
         let (Some(store), "create") = (self.registry.store(&pods), call.info.verb.as_str()) else {
-            let text = "the server does not allow this method on the requested resource";
-            return Err(ApiError::new(Reason::MethodNotAllowed, text));
+            return Err(super::not_allowed());
         };
         let accepted = accepted(&call, Transforms::One)?;
         let options = WriteOptions::read(&call.query, "CreateOptions")?;
