@@ -8,6 +8,7 @@ use copepod_api::{
     resource::{PrinterColumn, version_rank},
 };
 use copepod_schema::SchemaSet;
+use copepod_schema::openapi::model_name;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -133,7 +134,7 @@ fn def(definition: &Value, version: &Value, stored: &str) -> ResourceDef {
         storage_version_hash: version_hash(&group, stored, text(&names, "/kind")),
         storage_prefix: format!("{group}/{plural}"),
         storage_version: stored.to_owned(),
-        schema: String::new(),
+        schema: model_name(&group, text(version, "/name"), text(&names, "/kind")),
         proto: String::new(),
         selectable_fields: selectable(version),
         columns: columns(version),

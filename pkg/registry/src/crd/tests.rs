@@ -46,4 +46,6 @@ fn every_served_version_is_a_row() {
     assert!(def.subresource("status").is_some() && def.subresource("scale").is_some());
     assert_eq!(def.selectable_fields, [("spec.color".to_owned(), ".spec.color".to_owned())]);
     assert!(!rows[1].served_as_stored());
+    let schemas: Vec<&str> = rows.iter().map(|row| row.def.schema.as_str()).collect();
+    assert_eq!(schemas, ["com.example.v1.Widget", "com.example.v2.Widget"], "as OpenAPI names them");
 }
