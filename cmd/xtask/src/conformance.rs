@@ -6,6 +6,7 @@
 //! `docs/conformance.md` is written.
 
 pub(crate) mod busybox;
+mod cmd;
 mod debian;
 mod diff;
 mod document;
@@ -35,6 +36,8 @@ pub(crate) enum Conformance {
     Images,
     /// Run specs and write down what came of them.
     Run(run::Run),
+    /// Run upstream's kubectl scenarios against our API server and controller-manager.
+    Cmd(cmd::Cmd),
     /// Compare two runs: results.json, a JUnit file, or a run's folder.
     Diff {
         /// The earlier one.
@@ -68,6 +71,7 @@ pub(crate) fn run(task: &Conformance) -> anyhow::Result<ExitCode> {
         }
         Conformance::Images => println!("{}", images::ensure()?.display()),
         Conformance::Run(options) => return run::run(options),
+        Conformance::Cmd(options) => return cmd::run(options),
         Conformance::Diff { old, new } => {
             let (old, new) = (results::Results::read(old)?, results::Results::read(new)?);
             print!("{}", diff::render(&old, &new, &specs::upstream_seconds()?));

@@ -187,10 +187,14 @@ fn resource_list(group: &str, version: &str, rows: &[Arc<ResourceDef>]) -> Value
         subresources.sort_by(|a, b| a.name.cmp(&b.name));
         resources.extend(subresources.into_iter().map(|sub| subresource(row, sub)));
     }
-    json!({
-        "kind": "APIResourceList", "apiVersion": "v1",
-        "groupVersion": group_version(group, version), "resources": resources,
-    })
+    let mut list = json!({
+        "kind": "APIResourceList", "groupVersion": group_version(group, version), "resources": resources,
+    });
+    // That of the core group has never had one.
+    if !group.is_empty() {
+        list["apiVersion"] = json!("v1");
+    }
+    list
 }
 
 fn resource(row: &ResourceDef) -> Value {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 
-use super::diff;
 use super::results::{Results, Verdict};
 use super::specs::{self, IMPOSSIBLE, sig};
+use super::{cmd, diff};
 use crate::workspace;
 
 /// How many of the slowest specs are named.
@@ -15,7 +15,7 @@ const SLOWEST: usize = 15;
 /// Writes the document.
 pub(super) fn write(results: &Results) -> anyhow::Result<()> {
     let path = workspace::root().join("docs/conformance.md");
-    let text = render(results, &specs::all()?, &specs::upstream_seconds()?);
+    let text = render(results, &specs::all()?, &specs::upstream_seconds()?) + &cmd::section();
     std::fs::write(&path, text).with_context(|| path.display().to_string())?;
     println!("{}", path.display());
     Ok(())

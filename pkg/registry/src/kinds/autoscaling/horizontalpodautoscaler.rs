@@ -18,12 +18,12 @@ pub(crate) static KIND: Kind = Kind {
     defaults: &[Run(old_metric), In(&["spec"], &[Nil("minReplicas", I(1)), Run(metrics), Run(behavior)])],
     validate: |autoscaler| {
         spec(&autoscaler.get("spec"));
-        metrics_checks::group(&autoscaler.at("spec.scaleTargetRef.apiVersion"));
+        target_group(&autoscaler.at("spec.scaleTargetRef"));
     },
     validate_update: Some(|new, old| {
         spec(&new.get("spec"));
         if old.at("spec.scaleTargetRef.apiVersion").str().split('/').count() == 2 {
-            metrics_checks::group(&new.at("spec.scaleTargetRef.apiVersion"));
+            target_group(&new.at("spec.scaleTargetRef"));
         }
     }),
     validate_status: |new, _| {
@@ -33,6 +33,15 @@ pub(crate) static KIND: Kind = Kind {
     },
     ..Kind::WITH_STATUS
 };
+
+/// All that scales has a group, but for the one kind of the core group that does.
+fn target_group(target: &At<'_>) {
+    let version = target.get("apiVersion");
+    let core = target.get("kind").str() == "ReplicationController" && !version.str().contains('/');
+    if !core {
+        metrics_checks::group(&version);
+    }
+}
 
 /// In `autoscaling/v1` the default metric has a field of its own.
 fn old_metric(autoscaler: &mut Object) {
