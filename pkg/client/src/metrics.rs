@@ -135,10 +135,13 @@ fn write_requests(text: &mut Exposition) {
     }
 }
 
+/// A family of the queues and where its number is.
+type Number = (Family, fn(&QueueStats) -> f64);
+
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 fn write_queues(text: &mut Exposition) {
     let queues: Vec<_> = NAMED.lock().iter().map(|(name, stats)| (*name, Arc::clone(stats))).collect();
-    let numbers: [(Family, fn(&QueueStats) -> f64); 5] = [
+    let numbers: [Number; 5] = [
         (("workqueue_adds_total", "counter", "Total number of adds handled by workqueue"), |q| {
             q.adds.load(Relaxed) as f64
         }),

@@ -20,7 +20,7 @@ pub(crate) fn counts_storage(name: &str) -> bool {
     let by_class = |what: &&str| name.strip_suffix(*what).is_some_and(|rest| rest.ends_with(STORAGE_CLASS));
     name == "count/persistentvolumeclaims"
         || STORAGE.contains(&name)
-        || STORAGE.iter().any(|what| by_class(&what))
+        || STORAGE.iter().any(|what| by_class(what))
 }
 
 /// Whether claims of devices count under `name`.

@@ -234,6 +234,16 @@ struct Condition {
     message: Box<str>,
 }
 
+impl HostPort {
+    fn of(port: &crate::resources::ContainerPort) -> Self {
+        Self {
+            ip: if port.host_ip.is_empty() { "0.0.0.0".into() } else { port.host_ip.clone() },
+            protocol: if port.protocol.is_empty() { "TCP".into() } else { port.protocol.clone() },
+            port: port.host_port,
+        }
+    }
+}
+
 impl From<Raw> for Pod {
     fn from(raw: Raw) -> Self {
         let (meta, spec, status) = (raw.metadata, raw.spec, raw.status);
@@ -249,11 +259,6 @@ impl From<Raw> for Pod {
         );
         let sidecars = spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
         let ports = spec.containers.iter().chain(sidecars).flat_map(|c| &c.ports);
-        let host_port = |port: &crate::resources::ContainerPort| HostPort {
-            ip: if port.host_ip.is_empty() { "0.0.0.0".into() } else { port.host_ip.clone() },
-            protocol: if port.protocol.is_empty() { "TCP".into() } else { port.protocol.clone() },
-            port: port.host_port,
-        };
         let ephemeral =
             spec.volumes.iter().filter(|v| v.persistent_volume_claim.is_none() && v.ephemeral.is_some());
         let ephemeral = ephemeral.map(|volume| format!("{}-{}", meta.name, volume.name)).collect();
@@ -288,7 +293,7 @@ impl From<Raw> for Pod {
             requests,
             assumed,
             images,
-            ports: ports.filter(|p| p.host_port != 0).map(host_port).collect(),
+            ports: ports.filter(|p| p.host_port != 0).map(HostPort::of).collect(),
             node_selector: spec.node_selector,
             affinity: spec.affinity,
             tolerations: spec.tolerations,

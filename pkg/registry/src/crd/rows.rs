@@ -77,7 +77,6 @@ fn row(
     let stored = GroupVersionKind::new(&def.group, stored, &def.kind);
     let status = def.subresource("status").is_some();
     let scale = version.pointer("/subresources/scale").filter(|s| s.is_object());
-    let same = stored == gvk;
     Some(Row {
         rules: copepod_cel::rules::Rules::of(&set),
         schema: Schema::Custom(Arc::clone(&set)),
@@ -85,11 +84,8 @@ fn row(
         stored_schema: Schema::Custom(set),
         stored_version: stored.api_version(),
         working: gvk,
-        conversion: match (same, &webhook) {
-            (true, None) => Conversion::None,
-            (_, None) => Conversion::ApiVersion,
-            (_, Some(_)) => Conversion::Webhook,
-        },
+        // Even the stored version: objects from before it was that are still stored in another.
+        conversion: if webhook.is_some() { Conversion::Webhook } else { Conversion::ApiVersion },
         webhook,
         hooks: Arc::new(CustomHooks { status }),
         garbage: GarbagePolicy::DeleteDependents,

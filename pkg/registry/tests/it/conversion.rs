@@ -56,7 +56,11 @@ impl ConversionCaller for Converter {
     }
 }
 
+/// Without a URL only `apiVersion` is converted.
 fn definition(stored: &str, url: &str) -> Value {
+    let webhook = json!({"strategy": "Webhook", "webhook": {
+        "clientConfig": {"url": url}, "conversionReviewVersions": ["v1", "v1beta1"]}});
+    let conversion = if url.is_empty() { json!({"strategy": "None"}) } else { webhook };
     let text = json!({"type": "string"});
     let version = |name: &str, fields: &[&str]| {
         let properties: Value =
@@ -71,8 +75,7 @@ fn definition(stored: &str, url: &str) -> Value {
         "kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
         "metadata": {"name": "places.example.com"},
         "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "places", "kind": "Place"},
-            "conversion": {"strategy": "Webhook", "webhook": {
-                "clientConfig": {"url": url}, "conversionReviewVersions": ["v1", "v1beta1"]}},
+            "conversion": conversion,
             "versions": [version("v1", &["hostPort"]), version("v2", &["host", "port"])]},
     })
 }
@@ -166,6 +169,18 @@ async fn every_verb_in_every_version() {
     let before = rig.converter.calls.load(Ordering::Relaxed);
     assert_eq!(get(&v2, "a").await.unwrap()["host"], "h");
     assert_eq!(rig.converter.calls.load(Ordering::Relaxed), before, "stored as it is served");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_stored_before_its_version_was_has_the_version_it_is_asked_in() {
+    let rig = Places::open().await;
+    rig.define("v1", "").await;
+    create(&rig.places("v1"), &place("a", "v1", json!({"hostPort": "h:80"}))).await.unwrap();
+    rig.define("v2", "").await;
+    let v2 = rig.places("v2");
+    assert_eq!(get(&v2, "a").await.unwrap()["apiVersion"], "example.com/v2");
+    let added = json!([{"op": "add", "path": "/port", "value": "80"}]);
+    assert_eq!(patch(&v2, "a", PatchKind::Json, &added).await.unwrap()["port"], "80");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,12 +38,12 @@ pub(super) fn spread(pod: &Pod, snapshot: &Snapshot) -> Spread {
 
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "as upstream scales sizes")]
 pub(super) fn score(look: &Look<'_>, node: &Node, _: &NodeInfo) -> i64 {
-    let scaled = |image: &Box<str>| {
+    let scaled = |image: &str| {
         let size = node.images.get(image)?;
         let on = look.images.nodes.get(image).copied().unwrap_or(0);
         Some((*size as f64 * (on as f64 / look.images.total.max(1) as f64)) as i64)
     };
-    let sum: i64 = look.pod.images.iter().filter_map(scaled).sum();
+    let sum: i64 = look.pod.images.iter().map(AsRef::as_ref).filter_map(scaled).sum();
     let most = ENOUGH * i64::try_from(look.pod.images.len()).unwrap_or(1);
     let sum = sum.clamp(LEAST, most.max(LEAST));
     if most <= LEAST { 0 } else { MOST * (sum - LEAST) / (most - LEAST) }

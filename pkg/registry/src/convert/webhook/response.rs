@@ -3,6 +3,9 @@
 use copepod_api::{FieldErrors, FieldPath, meta};
 use serde_json::{Map, Value};
 
+/// What a part of the metadata is called, and how it is read.
+type Member = (&'static str, fn(&Value) -> &str);
+
 /// The converted objects of an answer.
 pub(super) fn objects(version: &str, uid: &str, mut answer: Value) -> Result<Vec<Value>, String> {
     let text = |value: &Value, path: &str| {
@@ -48,8 +51,7 @@ pub(super) fn accept(original: &Value, mut new: Value, to: &str, at: usize) -> R
     if kind != wanted {
         return Err(invalid(format!("invalid kind (expected {wanted}, received {kind})")));
     }
-    let same: [(&str, fn(&Value) -> &str); 3] =
-        [("name", meta::name), ("namespace", meta::namespace), ("UID", meta::uid)];
+    let same: [Member; 3] = [("name", meta::name), ("namespace", meta::namespace), ("UID", meta::uid)];
     for (what, of) in same {
         let (before, after) = (of(original), of(&new));
         if before != after {
