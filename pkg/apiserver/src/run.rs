@@ -128,6 +128,22 @@ fn static_tokens(config: &Config) -> Result<StaticTokens, ServeError> {
     StaticTokens::parse(&text).map_err(|line| ServeError::TokenFile { path: path.clone(), line })
 }
 
+fn kubelets(config: &Config) -> Result<Kubelets, ServeError> {
+    let client = config.kubelet_client_certificate.as_deref().zip(config.kubelet_client_key.as_deref());
+    let files = KubeletFiles { client, authority: config.kubelet_certificate_authority.as_deref() };
+    Kubelets::load(files, &config.kubelet_preferred_address_types)
+}
+
+fn request_header(config: &Config) -> RequestHeader {
+    RequestHeader {
+        allowed_names: config.requestheader_allowed_names.clone(),
+        username_headers: config.requestheader_username_headers.clone(),
+        uid_headers: config.requestheader_uid_headers.clone(),
+        group_headers: config.requestheader_group_headers.clone(),
+        extra_prefixes: config.requestheader_extra_headers_prefix.clone(),
+    }
+}
+
 async fn assemble(config: Config, port: u16, inner: &CancellationToken) -> Result<Server, ServeError> {
     let tokens = Arc::new(token_authority(&config)?);
     let conversions = Arc::new(Conversions::default());
@@ -156,20 +172,12 @@ async fn assemble(config: Config, port: u16, inner: &CancellationToken) -> Resul
         outbound: Arc::clone(&outbound),
     };
     let admission = admission::chain(&deps, |plugin| config.admission_enabled(plugin));
-    let client = config.kubelet_client_certificate.as_deref().zip(config.kubelet_client_key.as_deref());
-    let files = KubeletFiles { client, authority: config.kubelet_certificate_authority.as_deref() };
-    let kubelets = Kubelets::load(files, &config.kubelet_preferred_address_types)?;
+    let kubelets = kubelets(&config)?;
     let proxy = config.proxy_client_cert_file.as_deref().zip(config.proxy_client_key_file.as_deref());
     let aggregator = Arc::new(Aggregator::new(reader.clone(), outbound, proxy)?);
     Ok(Server {
         authn: Authenticator {
-            request_header: RequestHeader {
-                allowed_names: config.requestheader_allowed_names.clone(),
-                username_headers: config.requestheader_username_headers.clone(),
-                uid_headers: config.requestheader_uid_headers.clone(),
-                group_headers: config.requestheader_group_headers.clone(),
-                extra_prefixes: config.requestheader_extra_headers_prefix.clone(),
-            },
+            request_header: request_header(&config),
             tokens,
             static_tokens: static_tokens(&config)?,
             bootstrap_tokens: config.enable_bootstrap_token_auth.then(|| reader.clone()),

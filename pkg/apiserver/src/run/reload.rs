@@ -12,12 +12,15 @@ use crate::server::Server;
 /// How often the files are looked at, as upstream does beside its notifications.
 const PERIOD: Duration = Duration::from_secs(60);
 
+/// Reads files; why they cannot be used.
+type Read = Box<dyn Fn(&[PathBuf]) -> Result<(), String> + Send + Sync>;
+
 /// Files that belong together and what is done with them.
 struct Watched {
     what: &'static str,
     files: Vec<PathBuf>,
     seen: Vec<Option<SystemTime>>,
-    read: Box<dyn Fn(&[PathBuf]) -> Result<(), String> + Send + Sync>,
+    read: Read,
 }
 
 impl Watched {

@@ -48,7 +48,7 @@ fn rules_name_operations_groups_and_subresources() {
     assert!(rule.matches(&create, &pods) && !rule.matches(&create, &services));
     assert!(rule.matches(&Attributes { subresource: "binding", ..create }, &pods));
     assert!(!rule.matches(&Attributes { operation: Operation::Delete, ..create }, &pods));
-    let cluster = rules::Rule::read(
+    let cluster = Rule::read(
         &json!({"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "scope": "Cluster"}),
     );
     assert!(!cluster.matches(&create, &pods));
