@@ -8,7 +8,9 @@ use copepod_cel::{
     schema::{Schemas, View},
     typecheck::{self, MOST_TYPES, Typed, Warning},
 };
-use copepod_client::{Informer, InformerConfig, Meta, ObjectKey, Outcome, ResourceRef, Target, WorkQueue};
+use copepod_client::{
+    ClientError, Informer, InformerConfig, Meta, ObjectKey, Outcome, ResourceRef, Target, WorkQueue,
+};
 use copepod_schema::SchemaSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -66,7 +68,7 @@ async fn sync(context: &Context, policies: &Informer<Policy>, key: &ObjectKey) -
         if kinds.iter().any(|(gvk, _)| *gvk == wanted.gvk()) {
             continue;
         }
-        if let Some(found) = wanted.resolve(context).await {
+        if let Some(found) = wanted.resolve(context).await? {
             kinds.push(found);
         }
     }
@@ -136,17 +138,20 @@ impl Wanted {
     }
 
     /// The kind and its type: built in, or of a definition.
-    async fn resolve(&self, context: &Context) -> Option<Typed> {
+    async fn resolve(&self, context: &Context) -> Result<Option<Typed>, ClientError> {
         let gvk = self.gvk();
         if !gvk.kind.is_empty() {
-            return builtin(&gvk).map(|of| (gvk, of));
+            return Ok(builtin(&gvk).map(|of| (gvk, of)));
         }
+        // The controller-manager may list definitions, not get them.
+        let name = format!("{}.{}", self.resource, self.group);
         let path = format!(
-            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}.{}",
-            self.resource, self.group
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldSelector=metadata.name%3D{name}"
         );
-        let definition: Value = context.reader.get(&Target::raw(path)).await.ok()?;
-        custom(&definition, &self.version)
+        let body = context.reader.get_raw(&Target::raw(path), "application/json").await?;
+        let list: Value = serde_json::from_slice(&body)
+            .map_err(|source| ClientError::Body { what: format!("definition {name}"), source })?;
+        Ok(list.pointer("/items/0").and_then(|definition| custom(definition, &self.version)))
     }
 }
 
