@@ -35,7 +35,7 @@ pub(crate) enum Conformance {
     /// Build the archive of test images, as far as it is missing.
     Images,
     /// Run specs and write down what came of them.
-    Run(run::Run),
+    Run(Box<run::Run>),
     /// Run upstream's kubectl scenarios against our API server and controller-manager.
     Cmd(cmd::Cmd),
     /// Compare two runs: results.json, a JUnit file, or a run's folder.

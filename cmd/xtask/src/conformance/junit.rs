@@ -44,7 +44,7 @@ fn parse(text: &str, run: &str) -> anyhow::Result<Report> {
         match name.strip_prefix(SPEC) {
             Some(spec) => report.outcomes.push((spec.to_string(), outcome)),
             None if outcome.verdict == Verdict::Failed => {
-                report.broken.get_or_insert(format!("{name}: {}", outcome.cause));
+                report.broken.get_or_insert_with(|| format!("{name}: {}", outcome.cause));
             }
             None => {}
         }
