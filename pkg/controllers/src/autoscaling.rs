@@ -197,7 +197,9 @@ async fn propose(look: &mut Look<'_>, scale: &Scale) -> Result<(i64, String), St
                 statuses.push(json!({"type": ""}));
                 failed += 1;
                 look.tell(EventKind::Warning, reason, why.as_str());
-                first.get_or_insert((reason, format!("failed to get {prefix} metric value: {why}"), why));
+                if first.is_none() {
+                    first = Some((reason, format!("failed to get {prefix} metric value: {why}"), why));
+                }
             }
         }
     }

@@ -131,12 +131,13 @@ async fn empty_one(
     Ok(())
 }
 
-/// Upstream's five conditions of a terminating namespace; those that are fine are told only after they were not.
+fn listed(mut items: Vec<String>) -> String {
+    items.sort();
+    items.join(", ")
+}
+
+/// Upstream's five conditions of a terminating namespace.
 fn plan_conditions(namespace: &Namespace, remains: &Remains, now: Timestamp) -> Option<Step> {
-    let listed = |mut items: Vec<String>| {
-        items.sort();
-        items.join(", ")
-    };
     // As upstream: what is left is told once everything was looked at, not while only pods were.
     let told = !remains.pods_first;
     let resources = remains.resources.iter().map(|(name, n)| format!("{name} has {n} resource instances"));

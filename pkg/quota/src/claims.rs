@@ -18,9 +18,7 @@ const STORAGE: [&str; 2] = ["persistentvolumeclaims", "requests.storage"];
 /// Whether claims of storage count under `name`.
 pub(crate) fn counts_storage(name: &str) -> bool {
     let by_class = |what: &&str| name.strip_suffix(*what).is_some_and(|rest| rest.ends_with(STORAGE_CLASS));
-    name == "count/persistentvolumeclaims"
-        || STORAGE.contains(&name)
-        || STORAGE.iter().any(|what| by_class(what))
+    name == "count/persistentvolumeclaims" || STORAGE.contains(&name) || STORAGE.iter().any(by_class)
 }
 
 /// Whether claims of devices count under `name`.
