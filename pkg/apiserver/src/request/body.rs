@@ -76,9 +76,9 @@ mod tests {
     #[tokio::test]
     async fn an_answer_before_the_body_leaves_the_stream_open() {
         let (near, far) = tokio::io::duplex(1 << 16);
-        tokio::spawn(serve(far));
+        copepod_supervisor::spawn("server", serve(far));
         let (mut client, connection) = h2::client::handshake(near).await.unwrap();
-        tokio::spawn(connection);
+        copepod_supervisor::spawn("client", async { drop(connection.await) });
         let request = http::Request::post("http://x/").body(()).unwrap();
         let (response, mut body) = client.send_request(request, false).unwrap();
         assert_eq!(response.await.unwrap().status(), 200);

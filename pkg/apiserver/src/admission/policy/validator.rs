@@ -184,7 +184,7 @@ impl Validator {
 
 impl Validation {
     fn message(&self, composed: Option<&str>) -> String {
-        match composed.or(Some(self.message.trim()).filter(|m| !m.is_empty())) {
+        match composed.or_else(|| Some(self.message.trim()).filter(|m| !m.is_empty())) {
             Some(message) => message.to_owned(),
             None => format!("failed expression: {}", self.expression.text().trim()),
         }
