@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use copepod_api::{ApiError, ApiResult, GroupVersionResource, Reason};
 use copepod_registry::{Attributes, Operation};
-use http::{Method, Response, header};
+use futures::StreamExt as _;
+use http::request::Parts;
+use http::{Method, Response, StatusCode, header};
 use serde_json::json;
 
 use crate::body::Body;
 use crate::request::RequestInfo;
 use crate::respond;
 use crate::server::{Call, Server};
+use crate::socket;
 
 mod endpoint;
 mod forward;
@@ -56,14 +59,19 @@ impl Server {
             ("pods", "log") => match self.log_destination(&call).await? {
                 Some(destination) => destination,
                 // A pod without a node has no log yet.
-                None => return Ok(respond::text(200, "")),
+                None => return Ok(log_answer(&call.parts, respond::text(200, ""))),
             },
             ("pods", "exec" | "attach" | "portforward") => self.stream_destination(&call).await?,
             ("pods", _) => self.pod_destination(&call).await?,
             ("services", _) => self.service_destination(&call).await?,
             _ => self.node_destination(&call).await?,
         };
+        let is_log = sub == "log";
         let Call { parts, mut body, .. } = call;
+        if is_log && socket::wanted(&parts.headers) {
+            let answer = forward(&self.kubelets, destination, without_upgrade(&parts), None).await?;
+            return Ok(log_answer(&parts, answer));
+        }
         forward(&self.kubelets, destination, parts, body.take()).await
     }
 
@@ -92,6 +100,25 @@ impl Server {
         self.admission.mutate(&attributes, &mut options).await?;
         self.admission.validate(&attributes, Some(&options)).await
     }
+}
+
+/// The request as one that keeps its protocol: the agent knows logs over HTTP only.
+fn without_upgrade(parts: &Parts) -> Parts {
+    let mut plain = parts.clone();
+    plain.headers.remove(header::CONNECTION);
+    plain.headers.remove(header::UPGRADE);
+    plain
+}
+
+/// A log over a WebSocket, when the client asks for one and there is a log.
+fn log_answer(parts: &Parts, answer: Response<Body>) -> Response<Body> {
+    if !socket::wanted(&parts.headers) || answer.status() != StatusCode::OK {
+        return answer;
+    }
+    let frames = http_body_util::BodyStream::new(answer.into_body());
+    let chunks =
+        frames.filter_map(|frame| std::future::ready(frame.map(|frame| frame.into_data().ok()).transpose()));
+    socket::serve_bytes(parts, chunks)
 }
 
 fn redirect_to_slash(call: &Call) -> Response<Body> {

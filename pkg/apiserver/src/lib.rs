@@ -40,6 +40,7 @@ mod reviews;
 mod run;
 mod serve;
 mod server;
+mod socket;
 mod user;
 
 pub use config::Config;

@@ -1,8 +1,10 @@
 //! What this node refuses: pods the scheduler could not have meant for it.
 
 use std::collections::BTreeMap;
+use std::sync::{OnceLock, Weak};
 
 use copepod_api::Quantity;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Pod, Toleration};
 use parking_lot::RwLock;
 
@@ -39,10 +41,20 @@ const SAFE_SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_wmem",
 ];
 
+/// What a pod is refused with whose selector or affinity the node does not match.
+pub const NODE_AFFINITY: &str = "NodeAffinity";
+
+/// Who can ask the API server what the node is now.
+pub trait NodeFetch: std::fmt::Debug + Send + Sync {
+    /// Asks, and tells the rules.
+    fn fetch(&self) -> BoxFuture<'_, ()>;
+}
+
 /// The rules.
 #[derive(Debug, Default)]
 pub struct Admission {
     facts: RwLock<NodeFacts>,
+    fetch: OnceLock<Weak<dyn NodeFetch>>,
     pressure: RwLock<Pressure>,
     allowed_sysctls: Vec<String>,
 }
@@ -92,6 +104,18 @@ impl Admission {
     /// Takes over what the node is now.
     pub fn set_facts(&self, facts: NodeFacts) {
         *self.facts.write() = facts;
+    }
+
+    /// Sets who can ask for the node; later calls change nothing.
+    pub fn set_fetch(&self, fetch: Weak<dyn NodeFetch>) {
+        self.fetch.get_or_init(|| fetch);
+    }
+
+    /// Looks at the node as it is now: its labels may be newer than what was last seen of them.
+    pub async fn refresh(&self) {
+        if let Some(fetch) = self.fetch.get().and_then(Weak::upgrade) {
+            fetch.fetch().await;
+        }
     }
 
     /// Why `pod` is refused beside `others`: reason and message of its Failed status.
@@ -163,7 +187,7 @@ fn refuse_selector(facts: &NodeFacts, pod: &Pod) -> Option<(&'static str, String
     });
     (!(selector && affinity)).then(|| {
         (
-            "NodeAffinity",
+            NODE_AFFINITY,
             "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector".to_owned(),
         )
     })
@@ -306,5 +330,35 @@ mod tests {
         assert_eq!(reason(sysctl("kernel.shm_rmid_forced"), &one), None);
         let two = [pod("a", web(serde_json::json!({}))), pod("b", web(serde_json::json!({})))];
         assert_eq!(reason(web(serde_json::json!({})), &two), Some("OutOfpods"));
+    }
+
+    #[derive(Debug)]
+    struct Relabelled(Weak<Admission>);
+
+    impl NodeFetch for Relabelled {
+        fn fetch(&self) -> BoxFuture<'_, ()> {
+            Box::pin(async {
+                let rules = self.0.upgrade().unwrap();
+                let mut facts = rules.facts.read().clone();
+                facts.labels.insert("disk".to_owned(), "hdd".to_owned());
+                rules.set_facts(facts);
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn labels_may_be_newer_than_known() {
+        let rules = Arc::new(admission());
+        let server: Arc<dyn NodeFetch> = Arc::new(Relabelled(Arc::downgrade(&rules)));
+        rules.set_fetch(Arc::downgrade(&server));
+        let spec = serde_json::json!({
+            "tolerations": [{"operator": "Exists"}],
+            "nodeSelector": {"disk": "hdd"},
+            "containers": [{"name": "c"}],
+        });
+        let wish = pod("p", spec);
+        assert_eq!(rules.refuse(&wish, &[]).map(|r| r.0), Some(NODE_AFFINITY));
+        rules.refresh().await;
+        assert_eq!(rules.refuse(&wish, &[]), None);
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use self::setback::Setbacks;
 
-use crate::admission::Admission;
+use crate::admission::{Admission, NODE_AFFINITY};
 use crate::allocation::{Allocations, Notice};
 use crate::config::Config;
 use crate::mirror::Mirrors;
@@ -158,7 +158,7 @@ impl Kubelet {
             self.fail(&pod, reason, &text, &text);
             return (true, RETRY);
         }
-        if let Some((reason, text)) = self.refusal(&pod, &state) {
+        if let Some((reason, text)) = self.refusal(&pod, &state).await {
             self.fail(&pod, reason, &text, &format!("Pod was rejected: {text}"));
             // It never began.
             self.statuses.set_stopped(pod.uid());
@@ -228,10 +228,15 @@ impl Kubelet {
     }
 
     /// Why this node refuses the pod; only asked before its first container.
-    fn refusal(&self, pod: &PodRef, state: &RuntimePod) -> Option<(&'static str, String)> {
+    async fn refusal(&self, pod: &PodRef, state: &RuntimePod) -> Option<(&'static str, String)> {
         if pod.is_static() || !state.containers.is_empty() {
             return None;
         }
+        let refusal = self.admission.refuse(pod, &self.others())?;
+        if refusal.0 != NODE_AFFINITY {
+            return Some(refusal);
+        }
+        self.admission.refresh().await;
         self.admission.refuse(pod, &self.others())
     }
 

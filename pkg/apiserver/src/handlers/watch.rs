@@ -14,8 +14,7 @@ use crate::protobuf;
 use crate::request::list_options;
 use crate::respond;
 use crate::server::{Call, Server};
-
-mod socket;
+use crate::socket::{self, Form};
 
 /// What a protobuf watch says of itself.
 const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -95,8 +94,9 @@ impl Server {
             columns_sent: false,
         };
         let events = frames(stream, framer, self.shutdown.clone());
-        if socket::wanted(call) {
-            return Ok(socket::serve(call, encoding == Encoding::Protobuf, events));
+        if socket::wanted(&call.parts.headers) {
+            let form = if encoding == Encoding::Protobuf { Form::Binary } else { Form::Text };
+            return Ok(socket::serve(&call.parts, form, events));
         }
         let body = Body::stream(events);
         let media_type = if encoding == Encoding::Protobuf { PROTOBUF_STREAM } else { respond::JSON };

@@ -1,10 +1,11 @@
 //! Registers the node and keeps its status true.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use copepod_client::{Client, Patch, resources::NODES};
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::info::{self, Machine};
 use super::status::{self, NodeInput, render_node, render_node_status};
-use crate::admission::NodeFacts;
+use crate::admission::{NodeFacts, NodeFetch};
 use crate::config::Config;
 use crate::kubelet::Kubelet;
 use crate::ports::{EventKind, EventSink};
@@ -53,18 +54,27 @@ impl std::fmt::Debug for NodeAgent {
     }
 }
 
+impl NodeFetch for NodeAgent {
+    fn fetch(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            match self.client.get(&NODES.object("", &self.config.node_name)).await {
+                Ok(node) => self.learn(&node),
+                Err(error) => {
+                    tracing::debug!(error = %copepod_client::chain(&error), "node not read");
+                }
+            }
+        })
+    }
+}
+
 impl NodeAgent {
     /// An agent; nothing is written before [`NodeAgent::run`].
     #[must_use]
     pub fn new(parts: NodeAgentParts) -> Arc<Self> {
         let NodeAgentParts { config, machine, kubelet, client } = parts;
-        Arc::new(Self {
-            config,
-            machine,
-            kubelet,
-            client,
-            written: Mutex::default(),
-            pod_cidr: Mutex::default(),
+        Arc::new_cyclic(|agent: &Weak<Self>| {
+            kubelet.admission.set_fetch(agent.clone());
+            Self { config, machine, kubelet, client, written: Mutex::default(), pod_cidr: Mutex::default() }
         })
     }
 

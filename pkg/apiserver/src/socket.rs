@@ -1,16 +1,18 @@
-//! A watch over a WebSocket: one message an event (`apiserver/pkg/endpoints/handlers/watch.go`, `HandleWS`).
+//! Answers over a WebSocket: a watch is one message an event (`apiserver/pkg/endpoints/handlers/watch.go`, `HandleWS`),
+//! a log is what was read at a time (`k8s.io/streaming/pkg/httpstream/wsstream`, `Reader`).
 
 use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use http::{HeaderValue, Response, StatusCode, header};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use ring::digest;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::body::{Body, StreamError};
-use crate::server::Call;
 
 /// What RFC 6455 hashes with the client's key.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -23,37 +25,84 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// Whether a request asks for a WebSocket.
-pub(super) fn wanted(call: &Call) -> bool {
-    let listed =
-        |name, wanted: &str| call.header(name).split(',').any(|t| t.trim().eq_ignore_ascii_case(wanted));
-    listed(header::CONNECTION, "upgrade") && listed(header::UPGRADE, "websocket")
+/// What the messages are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Text as it is.
+    Text,
+    /// Bytes as they are.
+    Binary,
+    /// Bytes as base64 text.
+    Base64,
 }
 
-/// Switches protocols and sends the events.
-pub(super) fn serve(
-    call: &Call,
-    binary: bool,
-    events: impl Stream<Item = Result<Bytes, StreamError>> + Send + 'static,
+impl Form {
+    fn frame(self, message: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Text => frame(TEXT, message),
+            Self::Binary => frame(BINARY, message),
+            Self::Base64 => frame(TEXT, BASE64.encode(message).as_bytes()),
+        }
+    }
+}
+
+/// The form of each subprotocol of a stream of bytes; the empty one stands for a client that names none.
+const READER_PROTOCOLS: &[(&str, Form)] =
+    &[("", Form::Binary), ("binary.k8s.io", Form::Binary), ("base64.binary.k8s.io", Form::Base64)];
+
+fn listed(headers: &HeaderMap, name: header::HeaderName, wanted: &str) -> bool {
+    let text = headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    text.split(',').any(|t| t.trim().eq_ignore_ascii_case(wanted))
+}
+
+/// Whether a request asks for a WebSocket.
+pub(crate) fn wanted(headers: &HeaderMap) -> bool {
+    listed(headers, header::CONNECTION, "upgrade") && listed(headers, header::UPGRADE, "websocket")
+}
+
+fn refuse(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// Switches protocols and sends a stream of bytes, after an empty message that tells the client it has begun.
+pub(crate) fn serve_bytes(
+    parts: &Parts,
+    chunks: impl Stream<Item = Result<Bytes, StreamError>> + Send + 'static,
 ) -> Response<Body> {
-    let refuse = |status| {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = status;
-        response
-    };
+    let named = parts.headers.get(header::SEC_WEBSOCKET_PROTOCOL).and_then(|v| v.to_str().ok());
+    let known = named.unwrap_or_default().split(',').map(str::trim);
+    let known = known.filter_map(|name| READER_PROTOCOLS.iter().find(|(known, _)| *known == name)).next();
+    let Some((protocol, form)) = known else { return refuse(StatusCode::FORBIDDEN) };
+    let begin = futures::stream::once(async { Ok(Bytes::new()) });
+    let mut response = serve(parts, *form, begin.chain(chunks));
+    if !protocol.is_empty() && response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+    }
+    response
+}
+
+/// Switches protocols and sends the messages.
+pub(crate) fn serve(
+    parts: &Parts,
+    form: Form,
+    messages: impl Stream<Item = Result<Bytes, StreamError>> + Send + 'static,
+) -> Response<Body> {
+    let header = |name| parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
     // Upstream's library takes no request without an origin.
-    if call.header(header::ORIGIN).is_empty() {
+    if header(header::ORIGIN).is_empty() {
         return refuse(StatusCode::FORBIDDEN);
     }
-    let key = call.header(header::SEC_WEBSOCKET_KEY);
-    let Some(upgrade) = call.parts.extensions.get::<OnUpgrade>().cloned().filter(|_| !key.is_empty()) else {
+    let key = header(header::SEC_WEBSOCKET_KEY);
+    let Some(upgrade) = parts.extensions.get::<OnUpgrade>().cloned().filter(|_| !key.is_empty()) else {
         return refuse(StatusCode::BAD_REQUEST);
     };
     let accept = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
-    let accept = base64::engine::general_purpose::STANDARD.encode(accept);
-    copepod_supervisor::spawn("watch over a websocket", async move {
+    let accept = BASE64.encode(accept);
+    copepod_supervisor::spawn("websocket", async move {
         match upgrade.await {
-            Ok(io) => run(TokioIo::new(io), binary, events).await,
+            Ok(io) => run(TokioIo::new(io), form, messages).await,
             Err(error) => tracing::debug!(%error, "upgrade"),
         }
     });
@@ -67,11 +116,11 @@ pub(super) fn serve(
     response
 }
 
-/// Sends events until they end or the client does.
+/// Sends messages until they end or the client does.
 async fn run(
     io: impl AsyncRead + AsyncWrite + Send,
-    binary: bool,
-    events: impl Stream<Item = Result<Bytes, StreamError>> + Send,
+    form: Form,
+    messages: impl Stream<Item = Result<Bytes, StreamError>> + Send,
 ) {
     let (mut from, mut to) = tokio::io::split(io);
     let (pings, mut asked) = tokio::sync::mpsc::channel(4);
@@ -83,14 +132,13 @@ async fn run(
         }
     };
     tokio::pin!(listen);
-    tokio::pin!(events);
-    let opcode = if binary { BINARY } else { TEXT };
+    tokio::pin!(messages);
     loop {
         let frame = tokio::select! {
             () = &mut listen => break,
             Some(ping) = asked.recv() => frame(PONG, &ping),
-            event = events.next() => match event {
-                Some(Ok(event)) => frame(opcode, &event),
+            message = messages.next() => match message {
+                Some(Ok(message)) => form.frame(&message),
                 _ => break,
             },
         };
@@ -161,7 +209,7 @@ mod tests {
     async fn events_pings_and_the_end() {
         let (client, server) = tokio::io::duplex(1 << 20);
         let (send, events) = futures::channel::mpsc::unbounded();
-        let serving = run(server, false, events);
+        let serving = run(server, Form::Text, events);
         let talk = async move {
             let (mut from, mut to) = tokio::io::split(client);
             send.unbounded_send(Ok(Bytes::from(vec![b'x'; 300]))).unwrap();
@@ -180,5 +228,20 @@ mod tests {
             assert_eq!(close, [0x88, 2, 3, 232]);
         };
         tokio::join!(serving, talk);
+    }
+
+    #[test]
+    fn bytes_go_as_they_are_or_as_base64() {
+        assert_eq!(Form::Binary.frame(b"ab"), [0x82, 2, b'a', b'b']);
+        assert_eq!(Form::Base64.frame(b"ab"), [0x81, 4, b'Y', b'W', b'I', b'=']);
+        assert_eq!(Form::Binary.frame(b""), [0x82, 0]);
+    }
+
+    #[test]
+    fn an_unknown_subprotocol_is_refused() {
+        let request = http::Request::get("/").header(header::SEC_WEBSOCKET_PROTOCOL, "v9.k8s.io");
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let answer = serve_bytes(&parts, futures::stream::empty());
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
     }
 }
