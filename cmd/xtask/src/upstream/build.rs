@@ -148,7 +148,8 @@ fn write_ready() -> anyhow::Result<()> {
         }
     }
     let ready = workspace::cache()?.join("upstream/READY");
-    let unfinished = ready.with_extension("unfinished");
+    // Two tasks may run at once.
+    let unfinished = ready.with_extension(format!("unfinished-{}", std::process::id()));
     fs::write(&unfinished, lines)?;
     fs::rename(&unfinished, &ready).with_context(|| ready.display().to_string())
 }
