@@ -45,7 +45,7 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
 });
 static IP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(clusterIPs?:(?:\n +-)? )10\.[0-9.]+"));
-static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[0-9]+(s|m[0-9]+s)$"));
+static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[0-9]+[smhdy]([0-9]+[smhd])?$"));
 static JWT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+"));
 static REVISION: LazyLock<Regex> = LazyLock::new(|| {
@@ -185,5 +185,14 @@ mod tests {
         );
         assert_eq!(super::header("etag", "\"ABC\""), Some("<etag>".to_owned()));
         assert_eq!(super::header("audit-id", "x"), None);
+    }
+
+    #[test]
+    fn ages_of_any_length_are_none() {
+        let mut table =
+            json!({"rows": [{"cells": ["3s", "2m10s", "334d", "3y12d", "10.0.0.1", "5", "ready"]}]});
+        super::body(&mut table);
+        let cells = &table["rows"][0]["cells"];
+        assert_eq!(*cells, json!(["<age>", "<age>", "<age>", "<age>", "10.0.0.1", "5", "ready"]));
     }
 }
