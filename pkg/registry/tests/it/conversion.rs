@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use copepod_api::Reason;
 use copepod_registry::{
     ConversionCaller, DeleteOptions, ListOptions, PatchKind, Registry, RegistryConfig, Store, WatchKind,
 };
@@ -109,14 +110,27 @@ impl Places {
         let mut rows = self.registry.changed();
         rows.borrow_and_update();
         let mut wanted = definition(stored, url);
-        match get(&definitions, "places.example.com").await {
-            Ok(old) => {
-                wanted["metadata"] = old["metadata"].clone();
-                update(&definitions, &wanted, None).await.unwrap();
+        if get(&definitions, "places.example.com").await.is_err() {
+            create(&definitions, &wanted).await.unwrap();
+        } else {
+            // The server writes the status of a definition when it likes.
+            let mut tries = 0;
+            loop {
+                wanted["metadata"] =
+                    get(&definitions, "places.example.com").await.unwrap()["metadata"].clone();
+                match update(&definitions, &wanted, None).await {
+                    Ok(_) => break,
+                    Err(error) if error.is(Reason::Conflict) && tries < 20 => tries += 1,
+                    Err(error) => panic!("{error}"),
+                }
             }
-            Err(_) => drop(create(&definitions, &wanted).await.unwrap()),
         }
-        tokio::time::timeout(std::time::Duration::from_secs(5), rows.changed()).await.unwrap().unwrap();
+        let patience = std::time::Duration::from_secs(5);
+        tokio::time::timeout(patience, rows.changed()).await.unwrap().unwrap();
+        // That may have been the status of the definition before.
+        while self.places("v1").def().storage_version != stored {
+            tokio::time::timeout(patience, rows.changed()).await.unwrap().unwrap();
+        }
     }
 
     fn places(&self, version: &str) -> Store {
