@@ -8,6 +8,7 @@
 //!
 //! This crate does no I/O and reads no clock.
 
+pub mod duration;
 pub mod field;
 pub mod gvk;
 pub mod meta;

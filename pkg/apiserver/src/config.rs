@@ -245,33 +245,12 @@ impl Config {
     }
 }
 
-/// Parses a Go duration such as `1h30m0s` or `250ms`.
+/// Parses a Go duration such as `1h30m0s` or `250ms`, which is not negative.
 pub(crate) fn go_duration(flag: &'static str, text: &str) -> Result<std::time::Duration, ServeError> {
-    let bad = || ServeError::Flag { flag, why: format!("{text:?} is not a duration such as 1h0m0s") };
-    if text == "0" {
-        return Ok(std::time::Duration::ZERO);
-    }
-    let mut total = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
-        let (number, after) = rest.split_at_checked(end).ok_or_else(bad)?;
-        let number: f64 = number.parse().map_err(|_| bad())?;
-        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, after) = after.split_at_checked(unit_end).ok_or_else(bad)?;
-        total += number
-            * match unit {
-                "h" => 3600.0,
-                "m" => 60.0,
-                "s" => 1.0,
-                "ms" => 1e-3,
-                "us" | "µs" => 1e-6,
-                "ns" => 1e-9,
-                _ => return Err(bad()),
-            };
-        rest = after;
-    }
-    std::time::Duration::try_from_secs_f64(total).map_err(|_| bad())
+    let nanos = copepod_api::duration::parse(text).map_err(|why| ServeError::Flag { flag, why })?;
+    let positive = u64::try_from(nanos)
+        .map_err(|_| ServeError::Flag { flag, why: format!("{text:?} is a negative duration") })?;
+    Ok(std::time::Duration::from_nanos(positive))
 }
 
 #[cfg(test)]

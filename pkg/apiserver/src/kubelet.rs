@@ -4,10 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -15,6 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::connect::Destination;
 use crate::error::ServeError;
+use crate::outbound::Verifier;
 use crate::serve::tls;
 
 const KUBELET_PORT: u16 = 10250;
@@ -114,7 +113,9 @@ fn client_config(files: KubeletFiles<'_>) -> Result<ClientConfig, ServeError> {
             }
             builder.with_root_certificates(roots)
         }
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider))),
+        None => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier::of_nothing(provider)))
+        }
     };
     let config = match files.client {
         Some((certificate, key)) => {
@@ -124,47 +125,6 @@ fn client_config(files: KubeletFiles<'_>) -> Result<ClientConfig, ServeError> {
         None => builder.with_no_client_auth(),
     };
     Ok(config)
-}
-
-/// Takes any server certificate: upstream's behaviour without `--kubelet-certificate-authority` and for proxies.
-#[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]

@@ -4,26 +4,23 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use futures::{Stream, StreamExt as _};
+use futures::{SinkExt as _, Stream, StreamExt as _};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use ring::digest;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
 use crate::body::{Body, StreamError};
 
-/// What RFC 6455 hashes with the client's key.
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// The largest message of a client; it has nothing to say.
-const MOST: u64 = 64 * 1024;
-
-const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const PONG: u8 = 10;
+/// The largest message of a client, which has nothing to say, and the size of a read.
+const MOST: usize = 64 * 1024;
+const READ: usize = 1024;
 
 /// What the messages are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +34,14 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    fn frame(self, message: &[u8]) -> Vec<u8> {
+    fn message(self, content: Bytes) -> Message {
         match self {
-            Self::Text => frame(TEXT, message),
-            Self::Binary => frame(BINARY, message),
-            Self::Base64 => frame(TEXT, BASE64.encode(message).as_bytes()),
+            // Events are JSON, which is UTF-8; anything else is sent as the bytes it is.
+            Self::Text => {
+                Utf8Bytes::try_from(content.clone()).map_or(Message::Binary(content), Message::Text)
+            }
+            Self::Binary => Message::Binary(content),
+            Self::Base64 => Message::text(BASE64.encode(content)),
         }
     }
 }
@@ -98,8 +98,7 @@ pub(crate) fn serve(
     let Some(upgrade) = parts.extensions.get::<OnUpgrade>().cloned().filter(|_| !key.is_empty()) else {
         return refuse(StatusCode::BAD_REQUEST);
     };
-    let accept = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{GUID}").as_bytes());
-    let accept = BASE64.encode(accept);
+    let accept = derive_accept_key(key.as_bytes());
     copepod_supervisor::spawn("websocket", async move {
         match upgrade.await {
             Ok(io) => run(TokioIo::new(io), form, messages).await,
@@ -116,93 +115,41 @@ pub(crate) fn serve(
     response
 }
 
-/// Sends messages until they end or the client does.
+/// Sends messages until they end or the client does. Reading is what answers pings.
 async fn run(
-    io: impl AsyncRead + AsyncWrite + Send,
+    io: impl AsyncRead + AsyncWrite + Unpin,
     form: Form,
-    messages: impl Stream<Item = Result<Bytes, StreamError>> + Send,
+    messages: impl Stream<Item = Result<Bytes, StreamError>>,
 ) {
-    let (mut from, mut to) = tokio::io::split(io);
-    let (pings, mut asked) = tokio::sync::mpsc::channel(4);
-    let listen = async move {
-        while let Ok(Some(ping)) = next_ping(&mut from).await {
-            if pings.send(ping).await.is_err() {
-                return;
-            }
-        }
-    };
-    tokio::pin!(listen);
+    let config =
+        WebSocketConfig::default().max_message_size(Some(MOST)).read_buffer_size(READ).write_buffer_size(0);
+    let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     tokio::pin!(messages);
     loop {
-        let frame = tokio::select! {
-            () = &mut listen => break,
-            Some(ping) = asked.recv() => frame(PONG, &ping),
+        let sent = tokio::select! {
+            heard = socket.next() => match heard {
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(_)) => Ok(()),
+            },
             message = messages.next() => match message {
-                Some(Ok(message)) => form.frame(&message),
+                Some(Ok(message)) => socket.send(form.message(message)).await,
                 _ => break,
             },
         };
-        if to.write_all(&frame).await.is_err() || to.flush().await.is_err() {
+        if sent.is_err() {
             return;
         }
     }
-    // Whether the client hears of the end or is gone already makes no difference.
-    drop(to.write_all(&frame(CLOSE, &1000_u16.to_be_bytes())).await);
-}
-
-/// A frame of a server: whole, unmasked.
-fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(payload.len() + 10);
-    out.push(0x80 | opcode);
-    match payload.len() {
-        small @ 0..126 => out.push(u8::try_from(small).unwrap_or_default()),
-        large => match u16::try_from(large) {
-            Ok(length) => {
-                out.push(126);
-                out.extend_from_slice(&length.to_be_bytes());
-            }
-            Err(_) => {
-                out.push(127);
-                out.extend_from_slice(&(large as u64).to_be_bytes());
-            }
-        },
-    }
-    out.extend_from_slice(payload);
-    out
-}
-
-/// Reads frames up to the next ping, whose payload it gives; `None` at the end.
-async fn next_ping(from: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Option<Vec<u8>>> {
-    loop {
-        let mut head = [0_u8; 2];
-        from.read_exact(&mut head).await?;
-        let length = match head[1] & 0x7f {
-            126 => u64::from(from.read_u16().await?),
-            127 => from.read_u64().await?,
-            small => u64::from(small),
-        };
-        let mut mask = [0_u8; 4];
-        if head[1] & 0x80 != 0 {
-            from.read_exact(&mut mask).await?;
-        }
-        if length > MOST {
-            return Ok(None);
-        }
-        let mut payload = vec![0_u8; usize::try_from(length).unwrap_or_default()];
-        from.read_exact(&mut payload).await?;
-        for (byte, mask) in payload.iter_mut().zip(mask.iter().cycle()) {
-            *byte ^= mask;
-        }
-        match head[0] & 0x0f {
-            CLOSE => return Ok(None),
-            PING => return Ok(Some(payload)),
-            _ => {}
-        }
+    let end = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
+    if let Err(error) = socket.close(Some(end)).await {
+        tracing::debug!(%error, "the client left before the end");
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[tokio::test]
@@ -232,9 +179,10 @@ mod tests {
 
     #[test]
     fn bytes_go_as_they_are_or_as_base64() {
-        assert_eq!(Form::Binary.frame(b"ab"), [0x82, 2, b'a', b'b']);
-        assert_eq!(Form::Base64.frame(b"ab"), [0x81, 4, b'Y', b'W', b'I', b'=']);
-        assert_eq!(Form::Binary.frame(b""), [0x82, 0]);
+        let ab = Bytes::from_static(b"ab");
+        assert_eq!(Form::Binary.message(ab.clone()), Message::Binary(ab.clone()));
+        assert_eq!(Form::Base64.message(ab.clone()), Message::text("YWI="));
+        assert_eq!(Form::Text.message(ab), Message::text("ab"));
     }
 
     #[test]

@@ -2,14 +2,10 @@
 
 use std::str::FromStr as _;
 
-use copepod_api::Quantity;
+use copepod_api::{Quantity, duration};
 use serde_json::Value;
 
 use crate::node::Format;
-
-/// Nanoseconds per unit of a Go duration.
-const UNITS: [(&str, f64); 8] =
-    [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("μs", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
 
 /// The canonical form of a string in `format`; the error is upstream's text.
 pub(crate) fn text(format: Format, text: &str) -> Result<Value, String> {
@@ -18,7 +14,7 @@ pub(crate) fn text(format: Format, text: &str) -> Result<Value, String> {
         Format::MicroTime => time(text, "2006-01-02T15:04:05.000000Z07:00", "%Y-%m-%dT%H:%M:%S.%6fZ"),
         Format::Quantity => quantity(text),
         Format::Byte => bytes(text),
-        Format::Duration => parse_duration(text).map(|nanos| format_duration(nanos).into()),
+        Format::Duration => duration::parse(text).map(|nanos| duration::format(nanos).into()),
         _ => Ok(text.into()),
     }
 }
@@ -70,93 +66,10 @@ fn bytes(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Nanoseconds of a Go duration such as `1h15m30.918s`.
-pub(crate) fn parse_duration(text: &str) -> Result<i64, String> {
-    let invalid = || format!("time: invalid duration {text:?}");
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Ok(0);
-    }
-    if rest.is_empty() {
-        return Err(invalid());
-    }
-    let mut total: f64 = 0.0;
-    while !rest.is_empty() {
-        let number = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(|| format!("time: missing unit in duration {text:?}"))?;
-        let (digits, tail) = rest.split_at(number);
-        let count: f64 = digits.parse().map_err(|_| invalid())?;
-        let end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        let (_, scale) = UNITS
-            .iter()
-            .find(|(name, _)| *name == unit)
-            .ok_or_else(|| format!("time: unknown unit {unit:?} in duration {text:?}"))?;
-        total += count * scale;
-        rest = tail;
-    }
-    if total > 9.2e18 {
-        return Err(invalid());
-    }
-    #[expect(clippy::cast_possible_truncation, reason = "the bound above keeps it in range")]
-    let nanos = total.round() as i64;
-    Ok(if negative { -nanos } else { nanos })
-}
-
-/// Go's text of a duration.
-pub(crate) fn format_duration(nanos: i64) -> String {
-    if nanos == 0 {
-        return "0s".to_owned();
-    }
-    let sign = if nanos < 0 { "-" } else { "" };
-    let n = nanos.unsigned_abs();
-    let decimal = |whole: u64, part: u64, width: usize, unit: &str| {
-        let digits = format!("{part:0width$}");
-        let digits = digits.trim_end_matches('0');
-        let point = if digits.is_empty() { "" } else { "." };
-        format!("{sign}{whole}{point}{digits}{unit}")
-    };
-    match n {
-        0..1_000 => format!("{sign}{n}ns"),
-        1_000..1_000_000 => decimal(n / 1_000, n % 1_000, 3, "µs"),
-        1_000_000..1_000_000_000 => decimal(n / 1_000_000, n % 1_000_000, 6, "ms"),
-        _ => {
-            let (seconds, part) = (n / 1_000_000_000, n % 1_000_000_000);
-            let tail = decimal(seconds % 60, part, 9, "s");
-            let tail = tail.trim_start_matches('-');
-            match (seconds / 3600, seconds / 60 % 60) {
-                (0, 0) => format!("{sign}{tail}"),
-                (0, minutes) => format!("{sign}{minutes}m{tail}"),
-                (hours, minutes) => format!("{sign}{hours}h{minutes}m{tail}"),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{format_duration, parse_duration, text};
+    use super::text;
     use crate::node::Format;
-
-    #[test]
-    fn durations_print_as_go_prints_them() {
-        for (given, canonical) in [
-            ("90s", "1m30s"),
-            ("1h", "1h0m0s"),
-            ("1500ms", "1.5s"),
-            ("0", "0s"),
-            ("-2m", "-2m0s"),
-            ("1.5us", "1.5µs"),
-        ] {
-            assert_eq!(parse_duration(given).map(format_duration).as_deref(), Ok(canonical), "{given}");
-        }
-        assert!(parse_duration("5").is_err_and(|e| e == "time: missing unit in duration \"5\""));
-        assert!(parse_duration("5 days").is_err());
-    }
 
     #[test]
     fn times_become_utc() {

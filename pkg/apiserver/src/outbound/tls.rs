@@ -74,7 +74,7 @@ fn client_config(to: &Endpoint, identity: Option<&Identity>) -> Result<ClientCon
 
 /// Verifies a chain against a bundle. A certificate that stands in the bundle itself is trusted, authority or not.
 #[derive(Debug)]
-struct Verifier {
+pub(crate) struct Verifier {
     provider: Arc<CryptoProvider>,
     bundle: Vec<CertificateDer<'static>>,
     chains: Option<Arc<WebPkiServerVerifier>>,
@@ -82,11 +82,18 @@ struct Verifier {
 }
 
 impl Verifier {
+    /// Takes any certificate: what upstream does to kubelets without `--kubelet-certificate-authority`, and to what
+    /// is proxied.
+    pub(crate) fn of_nothing(provider: Arc<CryptoProvider>) -> Self {
+        Self { provider, bundle: Vec::new(), chains: None, insecure: true }
+    }
+
     fn new(to: &Endpoint, provider: Arc<CryptoProvider>) -> Result<Self, String> {
-        let mut own = Self { provider, bundle: Vec::new(), chains: None, insecure: to.insecure };
+        let mut own = Self::of_nothing(provider);
         if to.insecure {
             return Ok(own);
         }
+        own.insecure = false;
         let pem = if to.bundle.is_empty() {
             SYSTEM.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default()
         } else {

@@ -60,51 +60,7 @@ pub(crate) fn timestamp(text: &str) -> Result<Timestamp> {
 
 /// A Go duration such as `1h30m` in nanoseconds.
 pub(crate) fn duration(text: &str) -> Result<i64> {
-    let wrong = || Failure::new(format!("time: invalid duration {text:?}"));
-    let (negative, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest == "0" {
-        return Ok(0);
-    }
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let (number, tail) = rest.split_at(end);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let scale: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return Err(wrong()),
-        };
-        total += amount(number, scale).ok_or_else(wrong)?;
-        rest = tail;
-    }
-    i64::try_from(if negative { -total } else { total }).map_err(|_| wrong())
-}
-
-fn amount(number: &str, scale: i128) -> Option<i128> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() && fraction.is_empty() {
-        return None;
-    }
-    let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let mut total = whole.checked_mul(scale)?;
-    let mut unit = scale;
-    for digit in fraction.chars() {
-        unit /= 10;
-        total += i128::from(digit.to_digit(10)?) * unit;
-    }
-    Some(total)
+    copepod_api::duration::parse(text).map_err(Failure::new)
 }
 
 /// A duration in seconds, as text.

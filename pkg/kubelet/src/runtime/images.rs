@@ -264,17 +264,8 @@ fn user_of(image: cri::Image) -> ImageUser {
 
 /// A duration as Go prints it, cut to milliseconds.
 fn go_duration(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    if millis < 1000 {
-        return if millis == 0 { "0s".to_owned() } else { format!("{millis}ms") };
-    }
-    let seconds = format!("{}.{:03}", millis / 1000 % 60, millis % 1000);
-    let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
-    match millis / 60_000 {
-        0 => format!("{seconds}s"),
-        minutes if minutes < 60 => format!("{minutes}m{seconds}s"),
-        minutes => format!("{}h{}m{seconds}s", minutes / 60, minutes % 60),
-    }
+    let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 1_000_000);
+    copepod_api::duration::format(millis.saturating_mul(1_000_000))
 }
 
 #[cfg(test)]

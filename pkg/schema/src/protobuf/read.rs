@@ -139,7 +139,7 @@ fn single(wire: Field<'_>, schema: SchemaRef<'_>, depth: usize) -> Result<Value>
         (Format::Time | Format::MicroTime, _) => time(wire.bytes()?, schema.format())?,
         (Format::Duration, _) => {
             let nanos = first(wire.bytes()?, 1)?.map_or(Ok(0), |field| field.signed())?;
-            scalar::format_duration(nanos).into()
+            copepod_api::duration::format(nanos).into()
         }
         (Format::Quantity, _) => match first(wire.bytes()?, 1)? {
             Some(field) => scalar::quantity(field.text()?).map_err(ProtobufError::Content)?,

@@ -6,10 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
 use super::wire::{put_bytes, put_double, put_varint};
-use crate::{
-    node::{FieldRef, Format, Kind, SchemaRef},
-    scalar,
-};
+use crate::node::{FieldRef, Format, Kind, SchemaRef};
 
 pub(super) fn message(map: &Map<String, Value>, schema: SchemaRef<'_>) -> Vec<u8> {
     level(map, &schema.fields().collect::<Vec<_>>(), 0)
@@ -96,7 +93,7 @@ fn single(out: &mut Vec<u8>, number: u16, schema: Option<SchemaRef<'_>>, value: 
         (Format::Time | Format::MicroTime, _) => put_bytes(out, number, &time(text(), schema.format())),
         (Format::Duration, _) => {
             let mut inner = Vec::new();
-            put_varint(&mut inner, 1, scalar::parse_duration(text()).unwrap_or_default());
+            put_varint(&mut inner, 1, copepod_api::duration::parse(text()).unwrap_or_default());
             put_bytes(out, number, &inner);
         }
         (Format::Quantity, _) => {

@@ -59,7 +59,7 @@ pub(super) fn holds(format: &str, text: &str) -> bool {
         "byte" => scalar::text(Format::Byte, text).is_ok(),
         "date" => jiff::civil::Date::from_str(text).is_ok() && text.len() == 10,
         "datetime" => scalar::text(Format::Time, text).is_ok(),
-        "duration" => scalar::parse_duration(&text.replace(' ', "")).is_ok(),
+        "duration" => copepod_api::duration::parse(&text.replace(' ', "")).is_ok(),
         "hexcolor" => {
             let digits = text.strip_prefix('#').unwrap_or(text);
             matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit())
