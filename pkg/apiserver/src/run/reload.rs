@@ -1,15 +1,20 @@
 //! Certificate files that are read again when they change: the server's own, those of the front proxy, and bundles of
 //! authorities.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use futures::StreamExt as _;
+use inotify::{EventStream, Inotify, WatchMask};
 
 use crate::outbound::Identity;
 use crate::serve::{Trust, tls};
 use crate::server::Server;
 
-/// How often the files are looked at, as upstream does beside its notifications.
+/// How often the files are looked at where the system gives no notifications.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// Reads files; why they cannot be used.
@@ -19,7 +24,7 @@ type Read = Box<dyn Fn(&[PathBuf]) -> Result<(), String> + Send + Sync>;
 struct Watched {
     what: &'static str,
     files: Vec<PathBuf>,
-    seen: Vec<Option<SystemTime>>,
+    seen: Vec<Option<Stamp>>,
     read: Read,
 }
 
@@ -31,13 +36,13 @@ impl Watched {
     ) -> Option<Self> {
         let files: Option<Vec<PathBuf>> = files.iter().map(|file| file.cloned()).collect();
         let files = files?;
-        let seen = times(&files);
+        let seen = stamps(&files);
         Some(Self { what, files, seen, read: Box::new(read) })
     }
 
     /// Reads the files when one of them changed. What cannot be read is tried again at the next look.
     fn look(&mut self) {
-        let now = times(&self.files);
+        let now = stamps(&self.files);
         if now == self.seen {
             return;
         }
@@ -51,17 +56,53 @@ impl Watched {
     }
 }
 
-fn times(files: &[PathBuf]) -> Vec<Option<SystemTime>> {
-    files.iter().map(|path| std::fs::metadata(path).and_then(|m| m.modified()).ok()).collect()
+/// What tells one content of a file from another: the clock of a file system ticks too slowly to do it alone.
+type Stamp = (Option<SystemTime>, u64, u64);
+
+fn stamps(files: &[PathBuf]) -> Vec<Option<Stamp>> {
+    let stamp = |m: std::fs::Metadata| (m.modified().ok(), m.ino(), m.len());
+    files.iter().map(|path| std::fs::metadata(path).map(stamp).ok()).collect()
 }
 
-/// Looks for ever.
+/// Looks whenever something happens in a folder of the files, for ever.
 pub(super) async fn follow(server: Arc<Server>, trust: Trust, serving: Arc<tls::Serving>) {
-    let mut watched = watched(&server, trust, serving);
+    follow_all(watched(&server, trust, serving)).await;
+}
+
+async fn follow_all(mut watched: Vec<Watched>) {
+    let mut events = match notifications(&watched) {
+        Ok(events) => Some(events),
+        Err(error) => {
+            tracing::warn!(%error, "no notifications of changed certificate files; looking once a minute");
+            None
+        }
+    };
+    // What changed between the first reading and the first notification.
+    watched.iter_mut().for_each(Watched::look);
     loop {
-        tokio::time::sleep(PERIOD).await;
+        let event = match &mut events {
+            Some(stream) => stream.next().await,
+            None => None,
+        };
+        if !matches!(event, Some(Ok(_))) {
+            events = None;
+            tokio::time::sleep(PERIOD).await;
+        }
         watched.iter_mut().for_each(Watched::look);
     }
+}
+
+/// Events of the folders rather than the files: a file is replaced by a rename, or by the change of a link beside it.
+fn notifications(watched: &[Watched]) -> std::io::Result<EventStream<[u8; 1024]>> {
+    let inotify = Inotify::init()?;
+    let files = watched.iter().flat_map(|group| &group.files);
+    let folders: BTreeSet<&Path> = files.filter_map(|file| file.parent()).collect();
+    let mask = WatchMask::CLOSE_WRITE | WatchMask::MOVED_TO | WatchMask::ATTRIB | WatchMask::DELETE;
+    for folder in folders {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        inotify.watches().add(folder, mask)?;
+    }
+    inotify.into_event_stream([0; 1024])
 }
 
 fn watched(server: &Arc<Server>, trust: Trust, serving: Arc<tls::Serving>) -> Vec<Watched> {
@@ -117,5 +158,29 @@ mod tests {
         assert_eq!(*count.lock(), 1);
         std::fs::remove_file(&dir).unwrap();
         assert!(Watched::new("x", &[None], |_| Ok(())).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_replaced_is_read_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("tls.crt");
+        std::fs::write(&file, "old").unwrap();
+        let (told, mut read) = tokio::sync::mpsc::unbounded_channel();
+        let watched = Watched::new("x", &[Some(&file)], move |files| {
+            told.send(std::fs::read_to_string(&files[0]).unwrap()).map_err(|e| e.to_string())
+        });
+        let following = follow_all(vec![watched.unwrap()]);
+        let replace = async {
+            // Once the task waits for events.
+            tokio::task::yield_now().await;
+            std::fs::write(dir.path().join("new"), "new").unwrap();
+            std::fs::rename(dir.path().join("new"), &file).unwrap();
+            read.recv().await
+        };
+        let read = tokio::select! {
+            () = following => None,
+            read = tokio::time::timeout(Duration::from_secs(10), replace) => read.ok().flatten(),
+        };
+        assert_eq!(read.as_deref(), Some("new"));
     }
 }

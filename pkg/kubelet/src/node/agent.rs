@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use copepod_client::{Client, Patch, resources::NODES};
+use copepod_client::{Client, Delta, Informer, InformerConfig, Patch, resources::NODES};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +20,9 @@ use crate::config::Config;
 use crate::kubelet::Kubelet;
 use crate::ports::{EventKind, EventSink};
 use crate::runtime_state::RuntimeState;
+
+/// How long a write of ours is waited for in the watch; it takes milliseconds.
+const OWN_WRITE: Duration = Duration::from_secs(2);
 
 /// What a [`NodeAgent`] works with.
 pub struct NodeAgentParts {
@@ -44,6 +48,8 @@ pub struct NodeAgent {
     machine: Machine,
     kubelet: Arc<Kubelet>,
     client: Client,
+    /// Our own Node, as the server has it.
+    object: Informer<Node>,
     written: Mutex<Option<(NodeStatus, Instant)>>,
     pod_cidr: Mutex<String>,
 }
@@ -72,10 +78,26 @@ impl NodeAgent {
     #[must_use]
     pub fn new(parts: NodeAgentParts) -> Arc<Self> {
         let NodeAgentParts { config, machine, kubelet, client } = parts;
-        Arc::new_cyclic(|agent: &Weak<Self>| {
+        let own = format!("metadata.name={}", config.node_name);
+        let object = Informer::new(InformerConfig::all(NODES).fields(own));
+        let agent = Arc::new_cyclic(|agent: &Weak<Self>| {
             kubelet.admission.set_fetch(agent.clone());
-            Self { config, machine, kubelet, client, written: Mutex::default(), pod_cidr: Mutex::default() }
-        })
+            Self {
+                config,
+                machine,
+                kubelet,
+                client,
+                object,
+                written: Mutex::default(),
+                pod_cidr: Mutex::default(),
+            }
+        });
+        let learning = Arc::downgrade(&agent);
+        agent.object.on_change(move |_, delta| match (learning.upgrade(), delta) {
+            (Some(agent), Delta::Added(node) | Delta::Updated { new: node, .. }) => agent.learn(node),
+            (None, _) | (_, Delta::Deleted(_)) => {}
+        });
+        agent
     }
 
     fn state(&self) -> &Arc<RuntimeState> {
@@ -109,7 +131,9 @@ impl NodeAgent {
             shutdown.clone(),
         );
         copepod_supervisor::spawn("node lease", lease);
+        self.object.start(&self.client, &shutdown);
         let mut changes = self.state().changes();
+        let mut object = self.object.changes();
         loop {
             let wait = match self.write_status().await {
                 Ok(()) => self.config.node_status_update_frequency,
@@ -129,7 +153,19 @@ impl NodeAgent {
                 () = shutdown.cancelled() => return,
                 // The sender lives in the state, which we hold.
                 _ = changes.changed() => {}
+                () = self.called(&mut object) => {}
                 () = sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Returns when a change of the Node object asks for something: it is gone, or it has got a pod range.
+    async fn called(&self, changes: &mut watch::Receiver<()>) {
+        // The sender lives in the informer, which we hold.
+        while changes.changed().await.is_ok() {
+            match self.object.get("", &self.config.node_name) {
+                Some(node) if self.new_cidr(&node).is_none() => {}
+                _ => return,
             }
         }
     }
@@ -200,8 +236,10 @@ impl NodeAgent {
 
     async fn write_status(&self) -> Result<(), copepod_client::ClientError> {
         let target = NODES.object("", &self.config.node_name);
-        let stored: Node = self.client.get(&target).await?;
-        self.learn(&stored);
+        let stored = match self.object.get("", &self.config.node_name) {
+            Some(node) => node,
+            None => Arc::new(self.client.get(&target).await?),
+        };
         self.announce_cidr(&stored).await;
         let addresses = self.state().host_ips();
         let mut input = self.input().await;
@@ -218,16 +256,24 @@ impl NodeAgent {
             return Ok(());
         }
         let patch = render_status_patch(&new);
-        self.client.patch::<Value>(&target.subresource("status"), &Patch::Strategic(patch)).await?;
+        let patched: Node =
+            self.client.patch(&target.subresource("status"), &Patch::Strategic(patch)).await?;
+        // The next look must know this write, or it would tell the same transitions again.
+        let revision = patched.metadata.resource_version.unwrap_or_default();
+        self.object.wait_revision(&revision, OWN_WRITE).await;
         self.tell_transitions(stored.status.as_ref(), &new, last.is_none());
         *self.written.lock() = Some((new, Instant::now()));
         Ok(())
     }
 
+    /// The pod range, when the runtime has not been told of it.
+    fn new_cidr(&self, node: &Node) -> Option<String> {
+        let cidr = node.spec.as_ref().and_then(|s| s.pod_cidr.clone());
+        cidr.or_else(|| self.config.pod_cidr.clone()).filter(|c| *c != *self.pod_cidr.lock())
+    }
+
     async fn announce_cidr(&self, node: &Node) {
-        let cidr =
-            node.spec.as_ref().and_then(|s| s.pod_cidr.clone()).or_else(|| self.config.pod_cidr.clone());
-        let Some(cidr) = cidr.filter(|c| *c != *self.pod_cidr.lock()) else { return };
+        let Some(cidr) = self.new_cidr(node) else { return };
         match self.kubelet.runtime.update_runtime_config(cidr.clone()).await {
             Ok(()) => *self.pod_cidr.lock() = cidr,
             Err(error) => tracing::warn!(cidr, %error, "runtime does not take the pod range"),
