@@ -2,15 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
+use async_trait::async_trait;
 use copepod_api::{ApiResult, GroupVersionKind, GroupVersionResource};
-use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::request::{UserInfo, Warnings};
 
 mod reinvocation;
 
-pub use reinvocation::{Reinvocation, Rounds};
+pub use reinvocation::{Reinvocation, Round};
 
 /// What is being done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,32 +68,25 @@ pub struct Attributes<'a> {
 }
 
 /// An admission plugin. Both methods default to letting everything pass; each decides itself what it handles.
+#[async_trait]
 pub trait Admission: Send + Sync {
     /// The name for errors and metrics.
     fn name(&self) -> &'static str;
 
     /// Changes the new object, or refuses. Not called on delete. Runs a second time when a plugin asks for it
     /// ([`Reinvocation::want`]).
-    fn mutate<'a>(
-        &'a self,
-        _attributes: &'a Attributes<'a>,
-        _object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async { Ok(()) })
+    async fn mutate(&self, _attributes: &Attributes<'_>, _object: &mut Value) -> ApiResult<()> {
+        Ok(())
     }
 
     /// The mutating phase of a deletion, which has no object to change: webhooks are called all the same.
-    fn admit_delete<'a>(&'a self, _attributes: &'a Attributes<'a>) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async { Ok(()) })
+    async fn admit_delete(&self, _attributes: &Attributes<'_>) -> ApiResult<()> {
+        Ok(())
     }
 
     /// Refuses or lets pass. `object` is `None` on delete.
-    fn validate<'a>(
-        &'a self,
-        _attributes: &'a Attributes<'a>,
-        _object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async { Ok(()) })
+    async fn validate(&self, _attributes: &Attributes<'_>, _object: Option<&Value>) -> ApiResult<()> {
+        Ok(())
     }
 }
 

@@ -48,7 +48,7 @@ mod store;
 mod subresource;
 mod translated;
 
-pub use admission::{Admission, AdmissionChain, Attributes, Operation, Reinvocation, Rounds};
+pub use admission::{Admission, AdmissionChain, Attributes, Operation, Reinvocation, Round};
 pub use convert::ConversionCaller;
 pub use hooks::{HookContext, Hooks, Plain};
 pub use object::{Deleted, Object, ObjectList, WatchItem, WatchKind, Written};

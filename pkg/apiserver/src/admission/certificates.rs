@@ -1,9 +1,9 @@
 //! CertificateApproval, CertificateSigning and CertificateSubjectRestriction.
 
+use async_trait::async_trait;
 use base64::Engine as _;
 use copepod_api::{ApiResult, field::quote};
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use serde_json::Value;
 use x509_parser::prelude::{FromDer as _, X509CertificationRequest};
 
@@ -51,87 +51,71 @@ async fn allowed(deps: &Deps, attributes: &Attributes<'_>, verb: &str, signer: &
     false
 }
 
+#[async_trait]
 impl Admission for CertificateApproval {
     fn name(&self) -> &'static str {
         "CertificateApproval"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let Some(old) = attributes.old.filter(|_| is_sub(attributes, "approval")) else { return Ok(()) };
-            let signer = text(&old["spec"], "signerName");
-            if allowed(&self.0, attributes, "approve", signer).await {
-                return Ok(());
-            }
-            let why = format!("user not permitted to approve requests with signerName {}", quote(signer));
-            Err(forbid(attributes, object, why))
-        })
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        let Some(old) = attributes.old.filter(|_| is_sub(attributes, "approval")) else { return Ok(()) };
+        let signer = text(&old["spec"], "signerName");
+        if allowed(&self.0, attributes, "approve", signer).await {
+            return Ok(());
+        }
+        let why = format!("user not permitted to approve requests with signerName {}", quote(signer));
+        Err(forbid(attributes, object, why))
     }
 }
 
+#[async_trait]
 impl Admission for CertificateSigning {
     fn name(&self) -> &'static str {
         "CertificateSigning"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let (Some(old), Some(new)) = (attributes.old, object) else { return Ok(()) };
-            let changed =
-                ["certificate", "conditions"].iter().any(|f| old["status"].get(f) != new["status"].get(f));
-            if !changed || !is_sub(attributes, "status") {
-                return Ok(());
-            }
-            let signer = text(&old["spec"], "signerName");
-            if allowed(&self.0, attributes, "sign", signer).await {
-                return Ok(());
-            }
-            let why = format!("user not permitted to sign requests with signerName {}", quote(signer));
-            Err(forbid(attributes, object, why))
-        })
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        let (Some(old), Some(new)) = (attributes.old, object) else { return Ok(()) };
+        let changed =
+            ["certificate", "conditions"].iter().any(|f| old["status"].get(f) != new["status"].get(f));
+        if !changed || !is_sub(attributes, "status") {
+            return Ok(());
+        }
+        let signer = text(&old["spec"], "signerName");
+        if allowed(&self.0, attributes, "sign", signer).await {
+            return Ok(());
+        }
+        let why = format!("user not permitted to sign requests with signerName {}", quote(signer));
+        Err(forbid(attributes, object, why))
     }
 }
 
+#[async_trait]
 impl Admission for CertificateSubjectRestriction {
     fn name(&self) -> &'static str {
         "CertificateSubjectRestriction"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-            let Some(csr) = object.filter(|_| creates(attributes, GROUP, "certificatesigningrequests"))
-            else {
-                return Ok(());
-            };
-            if text(&csr["spec"], "signerName") != SIGNER {
-                return Ok(());
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+        let Some(csr) = object.filter(|_| creates(attributes, GROUP, "certificatesigningrequests")) else {
+            return Ok(());
+        };
+        if text(&csr["spec"], "signerName") != SIGNER {
+            return Ok(());
+        }
+        match organizations(text(&csr["spec"], "request")) {
+            None => Err(forbid(
+                attributes,
+                object,
+                "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST",
+            )),
+            Some(groups) if groups.iter().any(|g| g == "system:masters") => {
+                let why = format!("use of {SIGNER} signer with system:masters group is not allowed");
+                Err(forbid(attributes, object, why))
             }
-            match organizations(text(&csr["spec"], "request")) {
-                None => Err(forbid(
-                    attributes,
-                    object,
-                    "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST",
-                )),
-                Some(groups) if groups.iter().any(|g| g == "system:masters") => {
-                    let why = format!("use of {SIGNER} signer with system:masters group is not allowed");
-                    Err(forbid(attributes, object, why))
-                }
-                Some(_) => Ok(()),
-            }
-        })
+            Some(_) => Ok(()),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! RBAC's own guard: nobody grants what they do not have, unless they may `escalate` or `bind`
 //! (`k8s.io/kubernetes/pkg/registry/rbac/*/policybased`).
 
+use async_trait::async_trait;
 use copepod_api::{ApiResult, meta};
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -17,34 +17,29 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 #[derive(Debug)]
 pub(super) struct Escalation(pub Deps);
 
+#[async_trait]
 impl Admission for Escalation {
     fn name(&self) -> &'static str {
         "RBACEscalation"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let Some(new) = object.filter(|_| attributes.operation != Operation::Delete) else {
-                return Ok(());
-            };
-            if attributes.resource.group != GROUP || attributes.user.in_group(MASTERS) {
-                return Ok(());
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        let Some(new) = object.filter(|_| attributes.operation != Operation::Delete) else {
+            return Ok(());
+        };
+        if attributes.resource.group != GROUP || attributes.user.in_group(MASTERS) {
+            return Ok(());
+        }
+        let same = |field: &str| attributes.old.is_some_and(|old| old.get(field) == new.get(field));
+        match attributes.resource.resource.as_str() {
+            "roles" | "clusterroles" if !same("rules") || !same("aggregationRule") => {
+                self.role(attributes, new).await
             }
-            let same = |field: &str| attributes.old.is_some_and(|old| old.get(field) == new.get(field));
-            match attributes.resource.resource.as_str() {
-                "roles" | "clusterroles" if !same("rules") || !same("aggregationRule") => {
-                    self.role(attributes, new).await
-                }
-                "rolebindings" | "clusterrolebindings" if !same("roleRef") || !same("subjects") => {
-                    self.binding(attributes, new).await
-                }
-                _ => Ok(()),
+            "rolebindings" | "clusterrolebindings" if !same("roleRef") || !same("subjects") => {
+                self.binding(attributes, new).await
             }
-        })
+            _ => Ok(()),
+        }
     }
 }
 

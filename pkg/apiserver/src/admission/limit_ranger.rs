@@ -1,8 +1,8 @@
 //! LimitRanger: a namespace's LimitRanges give containers defaults and bound what they may ask for.
 
+use async_trait::async_trait;
 use copepod_api::{ApiResult, meta};
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
 use super::{Deps, forbid, items, limits, text};
@@ -12,46 +12,35 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 #[derive(Debug)]
 pub(super) struct LimitRanger(pub Deps);
 
+#[async_trait]
 impl Admission for LimitRanger {
     fn name(&self) -> &'static str {
         "LimitRanger"
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            if attributes.resource.resource == "pods" && applies(attributes) {
-                for range in self.ranges(attributes).await {
-                    set_defaults(object, &range);
-                }
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        if attributes.resource.resource == "pods" && applies(attributes) {
+            for range in self.ranges(attributes).await {
+                set_defaults(object, &range);
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let Some(new) = object.filter(|_| applies(attributes)) else { return Ok(()) };
-            for range in self.ranges(attributes).await {
-                let errors = match attributes.resource.resource.as_str() {
-                    "pods" => limits::check_pod(new, &range),
-                    _ => limits::check_claim(new, &range),
-                };
-                match errors.as_slice() {
-                    [] => {}
-                    [one] => return Err(forbid(attributes, object, one)),
-                    many => return Err(forbid(attributes, object, format!("[{}]", many.join(", ")))),
-                }
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        let Some(new) = object.filter(|_| applies(attributes)) else { return Ok(()) };
+        for range in self.ranges(attributes).await {
+            let errors = match attributes.resource.resource.as_str() {
+                "pods" => limits::check_pod(new, &range),
+                _ => limits::check_claim(new, &range),
+            };
+            match errors.as_slice() {
+                [] => {}
+                [one] => return Err(forbid(attributes, object, one)),
+                many => return Err(forbid(attributes, object, format!("[{}]", many.join(", ")))),
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 }
 

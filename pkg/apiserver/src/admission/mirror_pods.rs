@@ -1,9 +1,9 @@
 //! MirrorPods: a mirror shows a static pod; what the pod is stands in a manifest on its node, so a change of the
 //! mirror's spec is refused and says where to make it. (Upstream accepts such an edit and nothing comes of it.)
 
+use async_trait::async_trait;
 use copepod_api::{ApiResult, meta};
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{forbid, is_mirror};
@@ -11,24 +11,19 @@ use super::{forbid, is_mirror};
 #[derive(Debug)]
 pub(super) struct MirrorPods;
 
+#[async_trait]
 impl Admission for MirrorPods {
     fn name(&self) -> &'static str {
         "MirrorPods"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            match (attributes.old, object) {
-                (Some(old), Some(new)) if refused(attributes, old, new) => {
-                    Err(forbid(attributes, Some(new), why(old)))
-                }
-                _ => Ok(()),
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        match (attributes.old, object) {
+            (Some(old), Some(new)) if refused(attributes, old, new) => {
+                Err(forbid(attributes, Some(new), why(old)))
             }
-        })
+            _ => Ok(()),
+        }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use copepod_api::{ApiError, ApiResult, GroupResource};
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{Deps, forbid};
@@ -16,32 +16,18 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct NamespaceLifecycle(pub Deps);
 
+#[async_trait]
 impl Admission for NamespaceLifecycle {
     fn name(&self) -> &'static str {
         "NamespaceLifecycle"
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(self.check(attributes, Some(object)))
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        self.check(attributes, Some(object)).await
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            // Creates were checked before mutation; deletes are never mutated.
-            if attributes.operation == Operation::Delete {
-                self.check(attributes, object).await
-            } else {
-                Ok(())
-            }
-        })
+    async fn admit_delete(&self, attributes: &Attributes<'_>) -> ApiResult<()> {
+        self.check(attributes, None).await
     }
 }
 

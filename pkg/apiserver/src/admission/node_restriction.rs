@@ -1,8 +1,8 @@
 //! NodeRestriction: a kubelet changes only its own node, its own pods, and asks tokens only for them.
 
+use async_trait::async_trait;
 use copepod_api::{ApiError, ApiResult, GroupResource, field::quote, meta};
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{Deps, forbid, is_mirror, items, text};
@@ -40,32 +40,18 @@ impl<T: Into<String>> From<T> for Refusal {
     }
 }
 
+#[async_trait]
 impl Admission for NodeRestriction {
     fn name(&self) -> &'static str {
         "NodeRestriction"
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(self.run(attributes, Some(object)))
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        self.run(attributes, Some(object)).await
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            // Deletes are never mutated; everything else has been checked there.
-            if attributes.operation == Operation::Delete {
-                self.run(attributes, object).await
-            } else {
-                Ok(())
-            }
-        })
+    async fn admit_delete(&self, attributes: &Attributes<'_>) -> ApiResult<()> {
+        self.run(attributes, None).await
     }
 }
 

@@ -1,8 +1,8 @@
 //! Priority: a pod's class becomes its number; one class at most is the default.
 
+use async_trait::async_trait;
 use copepod_api::{ApiResult, meta};
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::{Deps, forbid, is, spec_mut, text};
@@ -12,55 +12,43 @@ const GROUP: &str = "scheduling.k8s.io";
 #[derive(Debug)]
 pub(super) struct Priority(pub Deps);
 
+#[async_trait]
 impl Admission for Priority {
     fn name(&self) -> &'static str {
         "Priority"
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            if !is(attributes, "", "pods") {
-                return Ok(());
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        if !is(attributes, "", "pods") {
+            return Ok(());
+        }
+        match (attributes.operation, attributes.old) {
+            (Operation::Create, _) => self.admit(attributes, object).await,
+            (Operation::Update, Some(old)) => {
+                keep(object, old);
+                Ok(())
             }
-            match (attributes.operation, attributes.old) {
-                (Operation::Create, _) => self.admit(attributes, object).await,
-                (Operation::Update, Some(old)) => {
-                    keep(object, old);
-                    Ok(())
-                }
-                _ => Ok(()),
-            }
-        })
+            _ => Ok(()),
+        }
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let Some(class) = object.filter(|_| is(attributes, GROUP, "priorityclasses")) else {
-                return Ok(());
-            };
-            if class["globalDefault"].as_bool() != Some(true) {
-                return Ok(());
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        let Some(class) = object.filter(|_| is(attributes, GROUP, "priorityclasses")) else {
+            return Ok(());
+        };
+        if class["globalDefault"].as_bool() != Some(true) {
+            return Ok(());
+        }
+        let other = self.default_class().await.filter(|c| meta::name(c) != meta::name(class));
+        match other {
+            Some(other) if attributes.operation != Operation::Delete => {
+                let name = meta::name(&other);
+                let why =
+                    format!("PriorityClass {name} is already marked as default. Only one default can exist");
+                Err(forbid(attributes, object, why))
             }
-            let other = self.default_class().await.filter(|c| meta::name(c) != meta::name(class));
-            match other {
-                Some(other) if attributes.operation != Operation::Delete => {
-                    let name = meta::name(&other);
-                    let why = format!(
-                        "PriorityClass {name} is already marked as default. Only one default can exist"
-                    );
-                    Err(forbid(attributes, object, why))
-                }
-                _ => Ok(()),
-            }
-        })
+            _ => Ok(()),
+        }
     }
 }
 

@@ -5,10 +5,10 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use async_trait::async_trait;
 use copepod_api::{ApiError, ApiResult, GroupVersionResource, Reason, meta};
 use copepod_quota::{Evaluator, Quota, Write, charge};
 use copepod_registry::{Admission, Attributes, Body, Operation, RequestContext, Target};
-use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
@@ -93,40 +93,35 @@ impl ResourceQuota {
     }
 }
 
+#[async_trait]
 impl Admission for ResourceQuota {
     fn name(&self) -> &'static str {
         "ResourceQuota"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let (gr, namespace) = (attributes.resource, attributes.namespace);
-            let old = match attributes.operation {
-                Operation::Create => None,
-                Operation::Update => attributes.old,
-                Operation::Delete | Operation::Connect => return Ok(()),
-            };
-            let is_namespace = gr.group.is_empty() && gr.resource == "namespaces";
-            let Some(object) = object.filter(|_| !namespace.is_empty() && !is_namespace) else {
-                return Ok(());
-            };
-            let Some(evaluator) = Evaluator::of(&gr.group, &gr.resource) else { return Ok(()) };
-            if !evaluator.concerns(attributes.subresource, object, old) {
-                return Ok(());
-            }
-            // Most namespaces have none, and wait for nobody.
-            if self.quotas(namespace).await.is_empty() {
-                return Ok(());
-            }
-            let _turn = self.turn(namespace).lock().await;
-            let write =
-                Write { object, old, subresource: attributes.subresource, now: copepod_sys::clock::now() };
-            let quotas = self.quotas(namespace).await;
-            self.charge(attributes, &evaluator, write, quotas).await
-        })
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        let (gr, namespace) = (attributes.resource, attributes.namespace);
+        let old = match attributes.operation {
+            Operation::Create => None,
+            Operation::Update => attributes.old,
+            Operation::Delete | Operation::Connect => return Ok(()),
+        };
+        let is_namespace = gr.group.is_empty() && gr.resource == "namespaces";
+        let Some(object) = object.filter(|_| !namespace.is_empty() && !is_namespace) else {
+            return Ok(());
+        };
+        let Some(evaluator) = Evaluator::of(&gr.group, &gr.resource) else { return Ok(()) };
+        if !evaluator.concerns(attributes.subresource, object, old) {
+            return Ok(());
+        }
+        // Most namespaces have none, and wait for nobody.
+        if self.quotas(namespace).await.is_empty() {
+            return Ok(());
+        }
+        let _turn = self.turn(namespace).lock().await;
+        let write =
+            Write { object, old, subresource: attributes.subresource, now: copepod_sys::clock::now() };
+        let quotas = self.quotas(namespace).await;
+        self.charge(attributes, &evaluator, write, quotas).await
     }
 }

@@ -1,8 +1,8 @@
 //! RuntimeClass: a pod's class must exist; its overhead and scheduling constraints become the pod's.
 
+use async_trait::async_trait;
 use copepod_api::{ApiResult, meta};
 use copepod_registry::{Admission, Attributes};
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::{Deps, creates, forbid, items, list_mut, spec_mut, text};
@@ -10,45 +10,34 @@ use super::{Deps, creates, forbid, items, list_mut, spec_mut, text};
 #[derive(Debug)]
 pub(super) struct RuntimeClass(pub Deps);
 
+#[async_trait]
 impl Admission for RuntimeClass {
     fn name(&self) -> &'static str {
         "RuntimeClass"
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            if !creates(attributes, "", "pods") {
-                return Ok(());
-            }
-            let class = self.class(attributes, object).await?;
-            apply(object, class.as_ref()).map_err(|why| forbid(attributes, Some(object), why))
-        })
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        if !creates(attributes, "", "pods") {
+            return Ok(());
+        }
+        let class = self.class(attributes, object).await?;
+        apply(object, class.as_ref()).map_err(|why| forbid(attributes, Some(object), why))
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let Some(pod) = object.filter(|_| creates(attributes, "", "pods")) else { return Ok(()) };
-            let class = self.class(attributes, pod).await?;
-            let wanted = class.as_ref().and_then(|c| c.pointer("/overhead/podFixed"));
-            let given = pod["spec"].get("overhead").filter(|o| o.as_object().is_some_and(|o| !o.is_empty()));
-            if given == wanted {
-                return Ok(());
-            }
-            let why = if class.is_none() {
-                "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            } else {
-                "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-            };
-            Err(forbid(attributes, object, why))
-        })
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        let Some(pod) = object.filter(|_| creates(attributes, "", "pods")) else { return Ok(()) };
+        let class = self.class(attributes, pod).await?;
+        let wanted = class.as_ref().and_then(|c| c.pointer("/overhead/podFixed"));
+        let given = pod["spec"].get("overhead").filter(|o| o.as_object().is_some_and(|o| !o.is_empty()));
+        if given == wanted {
+            return Ok(());
+        }
+        let why = if class.is_none() {
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        } else {
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        };
+        Err(forbid(attributes, object, why))
     }
 }
 

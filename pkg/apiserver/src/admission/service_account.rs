@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use copepod_api::{ApiResult, meta};
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use rand::RngExt as _;
 use serde_json::{Map, Value, json};
 
@@ -23,46 +23,32 @@ const RETRY: Duration = Duration::from_millis(150);
 #[derive(Debug)]
 pub(super) struct ServiceAccount(pub Deps);
 
+#[async_trait]
 impl Admission for ServiceAccount {
     fn name(&self) -> &'static str {
         "ServiceAccount"
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let creating = attributes.operation == Operation::Create && is(attributes, "", "pods");
-            if creating && !is_mirror(object) { self.fill(attributes, object).await } else { Ok(()) }
-        })
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        let creating = attributes.operation == Operation::Create && is(attributes, "", "pods");
+        if creating && !is_mirror(object) { self.fill(attributes, object).await } else { Ok(()) }
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            let Some(pod) =
-                object.filter(|_| attributes.operation == Operation::Create && is(attributes, "", "pods"))
-            else {
-                return Ok(());
-            };
-            if is_mirror(pod) {
-                return check_mirror(pod).map_err(|why| forbid(attributes, object, why));
-            }
-            if text(&pod["spec"], "serviceAccountName").is_empty() {
-                let why = format!(
-                    "no service account specified for pod {}/{}",
-                    attributes.namespace,
-                    meta::name(pod)
-                );
-                return Err(forbid(attributes, object, why));
-            }
-            Ok(())
-        })
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        let Some(pod) =
+            object.filter(|_| attributes.operation == Operation::Create && is(attributes, "", "pods"))
+        else {
+            return Ok(());
+        };
+        if is_mirror(pod) {
+            return check_mirror(pod).map_err(|why| forbid(attributes, object, why));
+        }
+        if text(&pod["spec"], "serviceAccountName").is_empty() {
+            let why =
+                format!("no service account specified for pod {}/{}", attributes.namespace, meta::name(pod));
+            return Err(forbid(attributes, object, why));
+        }
+        Ok(())
     }
 }
 

@@ -1,8 +1,8 @@
 //! DefaultTolerationSeconds: pods stay on a node that fails for five minutes, unless they say otherwise.
 
+use async_trait::async_trait;
 use copepod_api::ApiResult;
 use copepod_registry::{Admission, Attributes, Operation};
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::{is, list_mut, spec_mut, text};
@@ -12,22 +12,17 @@ const SECONDS: i64 = 300;
 #[derive(Debug)]
 pub(super) struct DefaultTolerationSeconds;
 
+#[async_trait]
 impl Admission for DefaultTolerationSeconds {
     fn name(&self) -> &'static str {
         "DefaultTolerationSeconds"
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            if is(attributes, "", "pods") && attributes.operation != Operation::Delete {
-                add_defaults(object);
-            }
-            Ok(())
-        })
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        if is(attributes, "", "pods") && attributes.operation != Operation::Delete {
+            add_defaults(object);
+        }
+        Ok(())
     }
 }
 

@@ -16,15 +16,29 @@ pub struct Reinvocation(Mutex<State>);
 struct State {
     second: bool,
     wanted: bool,
-    plugins: BTreeMap<&'static str, Rounds>,
+    plugins: BTreeMap<&'static str, Memory>,
 }
 
 /// What one plugin remembers: which of its webhooks (or policies) ran, and what came out.
 #[derive(Debug, Default)]
-pub struct Rounds {
+struct Memory {
     last: Option<Value>,
     invoked: BTreeSet<String>,
     again: BTreeSet<String>,
+}
+
+impl Memory {
+    /// Something changed: all that ran before and may run again, must.
+    fn require_previous(&mut self) {
+        self.again.append(&mut self.invoked);
+    }
+}
+
+/// The current round as one plugin sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Round<'a> {
+    all: &'a Reinvocation,
+    plugin: &'static str,
 }
 
 impl Reinvocation {
@@ -32,15 +46,10 @@ impl Reinvocation {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the second round.
+    /// The current round of this plugin.
     #[must_use]
-    pub fn is_second(&self) -> bool {
-        self.state().second
-    }
-
-    /// Asks for a second round.
-    pub fn want(&self) {
-        self.state().wanted = true;
+    pub fn round(&self, plugin: &'static str) -> Round<'_> {
+        Round { all: self, plugin }
     }
 
     /// Starts the second round, if any plugin asked for it; whether it did.
@@ -49,39 +58,49 @@ impl Reinvocation {
         state.second = state.wanted;
         state.second
     }
-
-    /// Reads or changes what a plugin remembers.
-    pub fn with<T>(&self, plugin: &'static str, work: impl FnOnce(&mut Rounds) -> T) -> T {
-        work(self.state().plugins.entry(plugin).or_default())
-    }
 }
 
-impl Rounds {
-    /// Whether the object is another than the plugin last left behind.
-    #[must_use]
-    pub fn changed_since(&self, object: &Value) -> bool {
-        self.last.as_ref() != Some(object)
+impl Round<'_> {
+    fn with<T>(&self, work: impl FnOnce(bool, &mut Memory) -> T) -> T {
+        let mut state = self.all.state();
+        let second = state.second;
+        work(second, state.plugins.entry(self.plugin).or_default())
     }
 
-    /// Remembers what the plugin leaves behind.
-    pub fn leave(&mut self, object: &Value) {
-        self.last = Some(object.clone());
+    /// The plugin's turn begins: what others changed in the second round may concern everything that ran before.
+    pub fn enter(&self, object: &Value) {
+        self.with(|second, memory| {
+            if second && memory.last.as_ref() != Some(object) {
+                memory.require_previous();
+            }
+        });
+    }
+
+    /// The plugin's turn ends with this object.
+    pub fn leave(&self, object: &Value) {
+        self.with(|_, memory| memory.last = Some(object.clone()));
+    }
+
+    /// Whether `id` has no business in this round: the second calls nothing for the first time.
+    #[must_use]
+    pub fn skips(&self, id: &str) -> bool {
+        self.with(|second, memory| second && !memory.again.contains(id))
     }
 
     /// Notes that `id` ran and is to run again if something changes after it.
-    pub fn invoked(&mut self, id: &str) {
-        self.invoked.insert(id.to_owned());
+    pub fn invoked(&self, id: &str) {
+        self.with(|_, memory| memory.invoked.insert(id.to_owned()));
     }
 
     /// Something changed: all that ran before and may run again, must.
-    pub fn require_previous(&mut self) {
-        self.again.append(&mut self.invoked);
+    pub fn require_previous(&self) {
+        self.with(|_, memory| memory.require_previous());
     }
 
-    /// Whether `id` must run in the second round.
-    #[must_use]
-    pub fn runs_again(&self, id: &str) -> bool {
-        self.again.contains(id)
+    /// The same, and it asks for a second round.
+    pub fn changed(&self) {
+        self.require_previous();
+        self.all.state().wanted = true;
     }
 }
 
@@ -94,14 +113,17 @@ mod tests {
     #[test]
     fn only_what_ran_before_the_change_runs_again() {
         let rounds = Reinvocation::default();
-        rounds.with("hooks", |r| r.invoked("a"));
-        rounds.with("hooks", Rounds::require_previous);
-        rounds.with("hooks", |r| r.invoked("b"));
-        assert!(!rounds.start_second());
-        rounds.want();
-        assert!(rounds.start_second() && rounds.is_second());
-        assert!(rounds.with("hooks", |r| r.runs_again("a") && !r.runs_again("b")));
-        rounds.with("hooks", |r| r.leave(&json!({"x": 1})));
-        assert!(rounds.with("hooks", |r| !r.changed_since(&json!({"x": 1})) && r.changed_since(&json!({}))));
+        let hooks = rounds.round("hooks");
+        hooks.invoked("a");
+        hooks.require_previous();
+        hooks.invoked("b");
+        assert!(!rounds.start_second() && !hooks.skips("b"));
+        hooks.leave(&json!({"x": 1}));
+        rounds.round("policies").changed();
+        assert!(rounds.start_second());
+        hooks.enter(&json!({"x": 1}));
+        assert!(!hooks.skips("a") && hooks.skips("b"));
+        hooks.enter(&json!({"x": 2}));
+        assert!(!hooks.skips("b"));
     }
 }

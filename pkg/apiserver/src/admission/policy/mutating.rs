@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use copepod_api::{ApiError, ApiResult, GroupVersionResource, meta, status::StatusCause};
 use copepod_cel::admission::Input;
-use copepod_registry::{Admission, Attributes, Reinvocation, Rounds};
-use futures::future::BoxFuture;
+use copepod_registry::{Admission, Attributes, Reinvocation, Round};
 use serde_json::Value;
 
 use super::{Asked, Deps, Misconfigured, Policy, Seen, Source, mutator::Mutator, request, webhook};
@@ -117,14 +117,11 @@ impl MutatingAdmissionPolicy {
         failed: &mut Vec<Failed>,
     ) -> ApiResult<()> {
         let fallback = Reinvocation::default();
-        let rounds = attributes.reinvocation.unwrap_or(&fallback);
-        // What other plugins changed in the second round may concern every policy that ran before.
-        if rounds.is_second() && rounds.with(NAME, |r| r.changed_since(object)) {
-            rounds.with(NAME, Rounds::require_previous);
-        }
+        let round = attributes.reinvocation.unwrap_or(&fallback).round(NAME);
+        round.enter(object);
         let before = object.clone();
         for invocation in invocations {
-            if let Err(why) = self.invoke(invocation, attributes, object, rounds).await? {
+            if let Err(why) = self.invoke(invocation, attributes, object, round).await? {
                 failed.extend((!invocation.policy.ignore).then(|| Failed {
                     policy: invocation.policy.name.clone(),
                     binding: Some(invocation.binding.clone()),
@@ -135,9 +132,9 @@ impl MutatingAdmissionPolicy {
         }
         if *object != before {
             // Also what ran last may see another object in the second round.
-            rounds.with(NAME, Rounds::require_previous);
+            round.require_previous();
         }
-        rounds.with(NAME, |r| r.leave(object));
+        round.leave(object);
         Ok(())
     }
 
@@ -147,7 +144,7 @@ impl MutatingAdmissionPolicy {
         invocation: &Invocation,
         attributes: &Attributes<'_>,
         object: &mut Value,
-        rounds: &Reinvocation,
+        round: Round<'_>,
     ) -> ApiResult<Result<(), String>> {
         let asked = Asked { deps: &self.deps, attributes, object: Some(object) };
         let namespace = asked.namespace().await?;
@@ -172,7 +169,7 @@ impl MutatingAdmissionPolicy {
         }
         let key = invocation.key();
         // The second round runs nothing for the first time.
-        if rounds.is_second() && !rounds.with(NAME, |r| r.runs_again(&key)) {
+        if round.skips(&key) {
             return Ok(Ok(()));
         }
         let before = current.clone();
@@ -192,11 +189,10 @@ impl MutatingAdmissionPolicy {
         }
         if current != before {
             *object = self.taken_back(attributes.resource, current, invocation, attributes).await?;
-            rounds.with(NAME, Rounds::require_previous);
-            rounds.want();
+            round.changed();
         }
         if mutator.again {
-            rounds.with(NAME, |r| r.invoked(&key));
+            round.invoked(&key);
         }
         Ok(outcome)
     }
@@ -239,18 +235,13 @@ fn refusal(attributes: &Attributes<'_>, object: &Value, failed: &[Failed]) -> Ap
     error
 }
 
+#[async_trait]
 impl Admission for MutatingAdmissionPolicy {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            if webhook::exempt(attributes) { Ok(()) } else { self.run(attributes, object).await }
-        })
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        if webhook::exempt(attributes) { Ok(()) } else { self.run(attributes, object).await }
     }
 }

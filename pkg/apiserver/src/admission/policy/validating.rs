@@ -1,9 +1,9 @@
 //! `ValidatingAdmissionPolicy`: policies that let a request pass or refuse it, after everything that changes it.
 
+use async_trait::async_trait;
 use copepod_api::{ApiError, ApiResult, status::StatusCause};
 use copepod_cel::admission::Input;
 use copepod_registry::{Admission, Attributes};
-use futures::future::BoxFuture;
 use serde_json::Value;
 
 use super::{
@@ -164,18 +164,13 @@ fn refusal(attributes: &Attributes<'_>, object: Option<&Value>, denied: &Denied<
     error
 }
 
+#[async_trait]
 impl Admission for ValidatingAdmissionPolicy {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionPolicy"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move {
-            if webhook::exempt(attributes) { Ok(()) } else { self.run(attributes, object).await }
-        })
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        if webhook::exempt(attributes) { Ok(()) } else { self.run(attributes, object).await }
     }
 }

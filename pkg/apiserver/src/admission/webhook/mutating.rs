@@ -1,8 +1,8 @@
 //! `MutatingAdmissionWebhook`: matching webhooks one after the other, each seeing what the one before has changed.
 
+use async_trait::async_trait;
 use copepod_api::{ApiError, ApiResult, GroupVersionResource};
-use copepod_registry::{Admission, Attributes, Reinvocation, Rounds};
-use futures::future::BoxFuture;
+use copepod_registry::{Admission, Attributes, Reinvocation, Round};
 use serde_json::Value;
 
 use super::{Failure, Hook, Invocation, Shared, Views, closed, exempt, open, review};
@@ -26,18 +26,15 @@ impl MutatingAdmissionWebhook {
             return Ok(());
         }
         let fallback = Reinvocation::default();
-        let rounds = attributes.reinvocation.unwrap_or(&fallback);
-        // What other plugins changed in the second round may concern every webhook that ran before.
-        if let Some(object) = object.as_deref().filter(|_| rounds.is_second())
-            && rounds.with(NAME, |r| r.changed_since(object))
-        {
-            rounds.with(NAME, Rounds::require_previous);
+        let round = attributes.reinvocation.unwrap_or(&fallback).round(NAME);
+        if let Some(object) = object.as_deref() {
+            round.enter(object);
         }
         for hook in hooks.iter() {
-            self.one(hook, attributes, object.as_deref_mut(), rounds).await?;
+            self.one(hook, attributes, object.as_deref_mut(), round).await?;
         }
         if let Some(object) = object {
-            rounds.with(NAME, |r| r.leave(object));
+            round.leave(object);
         }
         Ok(())
     }
@@ -47,17 +44,14 @@ impl MutatingAdmissionWebhook {
         hook: &Hook,
         attributes: &Attributes<'_>,
         object: Option<&mut Value>,
-        rounds: &Reinvocation,
+        round: Round<'_>,
     ) -> ApiResult<()> {
         let Some(invocation) = self.0.invocation(hook, attributes, object.as_deref()).await? else {
             return Ok(());
         };
         let views =
             self.0.views(attributes, &invocation, object.as_deref()).await.map_err(ApiError::internal)?;
-        if !self.0.conditions_hold(hook, attributes, &invocation, &views)?
-            // The second round calls nothing for the first time.
-            || (rounds.is_second() && !rounds.with(NAME, |r| r.runs_again(&hook.uid)))
-        {
+        if !self.0.conditions_hold(hook, attributes, &invocation, &views)? || round.skips(&hook.uid) {
             return Ok(());
         }
         let answer = self.0.call(hook, attributes, &invocation, &views, true).await;
@@ -66,11 +60,10 @@ impl MutatingAdmissionWebhook {
             Err(failure) => Err(failure),
         };
         if matches!(result, Ok(Some(_))) {
-            rounds.with(NAME, Rounds::require_previous);
-            rounds.want();
+            round.changed();
         }
         if hook.reinvoke {
-            rounds.with(NAME, |r| r.invoked(&hook.uid));
+            round.invoked(&hook.uid);
         }
         match (result, object) {
             (Ok(Some(new)), Some(object)) => {
@@ -138,22 +131,17 @@ fn registered<'a>(
     (working == *attributes.kind).then_some(&invocation.resource)
 }
 
+#[async_trait]
 impl Admission for MutatingAdmissionWebhook {
     fn name(&self) -> &'static str {
         NAME
     }
 
-    fn mutate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: &'a mut Value,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(
-            async move { if exempt(attributes) { Ok(()) } else { self.run(attributes, Some(object)).await } },
-        )
+    async fn mutate(&self, attributes: &Attributes<'_>, object: &mut Value) -> ApiResult<()> {
+        if exempt(attributes) { Ok(()) } else { self.run(attributes, Some(object)).await }
     }
 
-    fn admit_delete<'a>(&'a self, attributes: &'a Attributes<'a>) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move { if exempt(attributes) { Ok(()) } else { self.run(attributes, None).await } })
+    async fn admit_delete(&self, attributes: &Attributes<'_>) -> ApiResult<()> {
+        if exempt(attributes) { Ok(()) } else { self.run(attributes, None).await }
     }
 }

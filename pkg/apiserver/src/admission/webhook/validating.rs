@@ -1,9 +1,9 @@
 //! `ValidatingAdmissionWebhook`: all matching webhooks at once, after everything that changes the object.
 
+use async_trait::async_trait;
 use copepod_api::{ApiError, ApiResult};
 use copepod_registry::{Admission, Attributes};
 use futures::StreamExt as _;
-use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
 
@@ -54,16 +54,13 @@ impl ValidatingAdmissionWebhook {
     }
 }
 
+#[async_trait]
 impl Admission for ValidatingAdmissionWebhook {
     fn name(&self) -> &'static str {
         "ValidatingAdmissionWebhook"
     }
 
-    fn validate<'a>(
-        &'a self,
-        attributes: &'a Attributes<'a>,
-        object: Option<&'a Value>,
-    ) -> BoxFuture<'a, ApiResult<()>> {
-        Box::pin(async move { if exempt(attributes) { Ok(()) } else { self.run(attributes, object).await } })
+    async fn validate(&self, attributes: &Attributes<'_>, object: Option<&Value>) -> ApiResult<()> {
+        if exempt(attributes) { Ok(()) } else { self.run(attributes, object).await }
     }
 }
