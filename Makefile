@@ -42,6 +42,7 @@ conformance: bundle ## upstream's whole conformance suite, about an hour; writes
 
 bench: bundle ## measure footprint and latency; prints JSON and a table
 	$(CARGO) run --locked --release -p copepod-bench -- $(ARGS)
+	$(CARGO) bench --locked -p copepod-dataplane
 
 test-vm: bundle ## install, use, reboot and uninstall in a virtual machine with systemd
 	packaging/vm/run.sh

@@ -28,6 +28,7 @@ mod cluster;
 mod error;
 mod forward;
 mod node;
+pub mod ns;
 mod oracle;
 mod spec;
 mod stage;

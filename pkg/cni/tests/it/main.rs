@@ -2,14 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "the whole binary is a test: a failed step is a failed test")]
 
 mod node;
-mod ns;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use copepod_testkit::ns::{Ns, connect, eventually};
 use node::{Node, Pod};
-use ns::{Ns, connect};
 
 /// Answers every connection with the peer's address until the test ends.
 fn serve_whoami(pod: &Pod, port: u16) {
@@ -179,7 +178,7 @@ fn the_agent_keeps_its_book_over_a_restart_and_its_absence_is_try_again() {
 fn a_flushed_table_is_restored() {
     let node = Node::start("10.77.0.0/24");
     node.ns.exec("nft flush ruleset");
-    node::eventually("the table is back", || {
+    eventually("the table is back", || {
         node.ns.exec("nft list tables").contains("copepod-cni")
             && node.ns.exec("nft list table ip copepod-cni").contains("masquerade")
     });

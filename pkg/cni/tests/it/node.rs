@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use copepod_cni::{CniError, NodeStore, ipam, plugin};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::ns::Ns;
+use copepod_testkit::ns::{Ns, eventually};
 
 pub(crate) struct Node {
     pub(crate) ns: Ns,
@@ -24,18 +23,6 @@ pub(crate) struct Pod {
     name: String,
     id: String,
     path: PathBuf,
-}
-
-/// Asks until `holds`, for at most five seconds.
-#[expect(clippy::disallowed_methods, reason = "a blocking test waits for another process's view")]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..100 {
-        if holds() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("not within 5 s: {what}");
 }
 
 impl Node {

@@ -1,7 +1,5 @@
 //! Both drivers in network namespaces of their own, with real connections.
 
-mod bench;
 mod golden;
 mod net;
-mod ns;
 mod scenario;

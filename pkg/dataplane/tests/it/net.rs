@@ -10,7 +10,7 @@ use copepod_dataplane::{Driver, LocalDetect, Mode, Settings};
 use copepod_netcalc::{Calculator, Change, Family, NodeFacts, ServiceName, ServiceView, SliceView};
 use serde_json::{Value, json};
 
-use crate::ns::{Ns, connect};
+use copepod_testkit::ns::{Ns, connect};
 
 pub(crate) const NODE_IP: &str = "192.168.66.1";
 pub(crate) const LAN_IP: &str = "192.168.66.2";
@@ -223,16 +223,4 @@ pub(crate) fn service(cluster_ip: &str, node_port: u16, extra: Value) -> Value {
         }
     }
     object
-}
-
-/// Asks until `holds`, for at most five seconds.
-#[expect(clippy::disallowed_methods, reason = "a blocking test waits for another process's view")]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..100 {
-        if holds() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("not within 5 s: {what}");
 }

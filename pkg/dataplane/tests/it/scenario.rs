@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use copepod_dataplane::Mode;
 use serde_json::json;
 
-use crate::net::{LAN_IP, NODE_IP, Net, Proxy, ask, eventually, serve, serve_udp, service, udp_client};
-use crate::ns::Ns;
+use crate::net::{LAN_IP, NODE_IP, Net, Proxy, ask, serve, serve_udp, service, udp_client};
+use copepod_testkit::ns::{Ns, eventually};
 
 const WEB: &str = "10.96.0.5:80";
 

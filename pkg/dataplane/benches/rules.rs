@@ -1,11 +1,15 @@
-//! Figures, on request: `cargo test --release -p copepod-dataplane --test it -- --ignored --nocapture bench`.
+//! How long it takes to write the rules of many services, and to change one endpoint: `cargo bench -p copepod-dataplane`.
+
+#[allow(dead_code, reason = "the tests use the rest of it")]
+#[path = "../tests/it/net.rs"]
+mod net;
 
 use std::time::Duration;
 
 use copepod_dataplane::Mode;
 use serde_json::json;
 
-use crate::net::{Net, Proxy, service};
+use net::{Net, Proxy, service};
 
 fn fill(proxy: &mut Proxy, services: u32, endpoints: u32) {
     for index in 0..services {
@@ -55,9 +59,7 @@ fn measure(mode: Mode, services: u32) {
     proxy.stop();
 }
 
-#[test]
-#[ignore = "a measurement, not a check"]
-fn bench() {
+fn main() {
     for services in [1000, 5000] {
         measure(Mode::Nftables, services);
     }
