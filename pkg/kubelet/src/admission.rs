@@ -11,7 +11,6 @@ use parking_lot::RwLock;
 use crate::node::status::Pressure;
 use crate::pod::resources::{Qos, pod_request};
 use crate::pod::{PodExt, is_sidecar};
-use crate::status::phase::is_terminal;
 use crate::types::PodRef;
 
 /// What the rules compare pods with.
@@ -118,7 +117,7 @@ impl Admission {
         }
     }
 
-    /// Why `pod` is refused beside `others`: reason and message of its Failed status.
+    /// Why `pod` is refused beside `others`, which take room on this node: reason and message of its Failed status.
     #[must_use]
     pub fn refuse(&self, pod: &Pod, others: &[PodRef]) -> Option<(&'static str, String)> {
         if let Some(refusal) = self.refuse_pressure(pod).or_else(|| self.refuse_sysctls(pod)) {
@@ -129,10 +128,7 @@ impl Admission {
             // Nothing is known yet: the scheduler's word counts.
             return None;
         }
-        let living: Vec<_> = others
-            .iter()
-            .filter(|p| p.uid() != pod.uid() && !is_terminal(p.phase()) && !p.is_deleted())
-            .collect();
+        let living: Vec<_> = others.iter().filter(|p| p.uid() != pod.uid()).collect();
         refuse_resources(&facts, pod, &living)
             .or_else(|| refuse_selector(&facts, pod))
             .or_else(|| refuse_ports(pod, &living))

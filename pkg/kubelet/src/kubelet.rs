@@ -28,9 +28,9 @@ use crate::prober::Prober;
 use crate::runtime::{ERROR_RETRY, PodRuntime, StartFailure, cgroup, plan, view as runtime_view};
 use crate::runtime_state::RuntimeState;
 use crate::status::manager::StatusManager;
-use crate::status::{StatusInput, failed_status, finished_status, phase, render_status};
+use crate::status::{StatusInput, failed_status, finished_status, phase, refused_status, render_status};
 use crate::types::{PodRef, PodUid, RuntimePod};
-use crate::worker::{PodSyncer, PodWorkers};
+use crate::worker::{Phase, PodSyncer, PodWorkers, WorkerView};
 
 /// Wait before a failed setup is tried again.
 const RETRY: Duration = Duration::from_secs(2);
@@ -159,9 +159,7 @@ impl Kubelet {
             return (true, RETRY);
         }
         if let Some((reason, text)) = self.refusal(&pod, &state).await {
-            self.fail(&pod, reason, &text, &format!("Pod was rejected: {text}"));
-            // It never began.
-            self.statuses.set_stopped(pod.uid());
+            self.reject(&pod, reason, &text);
             return (true, RETRY);
         }
         let pod = self.allocate(&pod, &state);
@@ -240,10 +238,29 @@ impl Kubelet {
         self.admission.refuse(pod, &self.others())
     }
 
-    /// The pods of this node with what they were granted.
+    /// The pods that take room on this node, with what they were granted.
     fn others(&self) -> Vec<PodRef> {
         let views = self.workers.get().into_iter().flat_map(|w| w.views());
-        views.map(|v| self.allocations.granted(&v.pod)).collect()
+        views.filter(|v| self.takes_room(v)).map(|v| self.allocations.granted(&v.pod)).collect()
+    }
+
+    /// Whether something of the pod runs or may. Our own word counts, not the API's, which learns of an end later: a
+    /// refused pod that still counted would have the next one refused.
+    fn takes_room(&self, view: &WorkerView) -> bool {
+        let (uid, pod) = (view.pod.uid(), &view.pod);
+        match view.phase {
+            Phase::Wait | Phase::Sync => !phase::is_terminal(pod.phase()) && !self.statuses.is_over(uid),
+            Phase::Terminating => !self.statuses.is_stopped(uid),
+            Phase::Terminated | Phase::Done => false,
+        }
+    }
+
+    /// Refuses a pod before it began.
+    fn reject(&self, pod: &PodRef, reason: &str, text: &str) {
+        self.events.pod_event(pod, None, EventKind::Warning, reason, text);
+        let message = format!("Pod was rejected: {text}");
+        self.statuses.set(pod, refused_status(pod, reason, &message, copepod_sys::clock::now()));
+        self.statuses.set_stopped(pod.uid());
     }
 
     /// Ends a pod with a reason; the event and the status may say it differently.
@@ -338,9 +355,21 @@ impl Kubelet {
         self.prober.remove(pod.uid());
         self.failures.lock().remove(pod.uid());
         self.setbacks.over(pod.uid());
-        let status = finished_status(&pod, self.render(&pod, &state, true));
-        self.statuses.set(&pod, status);
-        self.statuses.set_stopped(pod.uid());
+        if !self.statuses.is_stopped(pod.uid()) {
+            // What had ended before we knew it is told as it was.
+            let status = match &pod.status {
+                Some(told)
+                    if phase::is_terminal(pod.phase())
+                        && state.sandboxes.is_empty()
+                        && state.containers.is_empty() =>
+                {
+                    told.clone()
+                }
+                _ => finished_status(&pod, self.render(&pod, &state, true)),
+            };
+            self.statuses.set(&pod, status);
+            self.statuses.set_stopped(pod.uid());
+        }
         self.allocations.forget(pod.uid());
         if let Some(workers) = self.workers.get() {
             // There is more room now.

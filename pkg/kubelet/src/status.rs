@@ -113,7 +113,13 @@ fn addresses(input: &StatusInput<'_>, old: &PodStatus, status: &mut PodStatus) {
     }
 }
 
-/// The status of a pod the node refuses or evicts.
+/// The status of a pod the node refuses: it never had anything else to tell.
+#[must_use]
+pub fn refused_status(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> PodStatus {
+    failed_status(pod, Some(&PodStatus::default()), reason, message, now)
+}
+
+/// The status of a pod that the node ends.
 #[must_use]
 pub fn failed_status(
     pod: &Pod,

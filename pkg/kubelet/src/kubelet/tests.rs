@@ -17,7 +17,6 @@ use crate::runtime::RuntimePorts;
 use crate::runtime::images::ImageManager;
 use crate::runtime_class::RuntimeClasses;
 use crate::volumes::KubeletVolumes;
-use crate::worker::Phase;
 
 struct World {
     _dir: tempfile::TempDir,
@@ -169,4 +168,52 @@ async fn a_sandbox_that_fails_is_tried_again() {
     world.workers.set(pod("Always"));
     until("running after the retry", || world.starts() == 1).await;
     assert_eq!(world.fake.calls().iter().filter(|c| c.starts_with("run_pod_sandbox")).count(), 2);
+}
+
+fn api_pod(name: &str) -> PodRef {
+    let mut pod = (*pod("Always")).clone();
+    pod.metadata.name = Some(name.to_owned());
+    pod.metadata.uid = Some(name.to_owned());
+    pod.metadata.annotations = None;
+    let scheduled =
+        serde_json::json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]});
+    pod.status = serde_json::from_value(scheduled).unwrap();
+    Arc::new(pod)
+}
+
+#[tokio::test]
+async fn a_refused_pod_takes_no_room_and_keeps_its_refusal() {
+    let world = world();
+    world.kubelet.admission.set_facts(crate::admission::NodeFacts {
+        allocatable: [("pods".to_owned(), "1".parse().unwrap())].into(),
+        ..crate::admission::NodeFacts::default()
+    });
+    let over = |uid: &str| world.workers.view(uid).is_some_and(|v| v.phase == Phase::Done);
+    let reason = |uid: &str| world.kubelet.statuses.get(uid).and_then(|s| s.reason);
+    world.workers.set(api_pod("a"));
+    until("running", || world.starts() == 1).await;
+    for uid in ["b", "c"] {
+        world.workers.set(api_pod(uid));
+        until("refused", || over(uid)).await;
+        let status = world.kubelet.statuses.get(uid).unwrap();
+        // The second is not told of the first one's place.
+        let why =
+            "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1";
+        assert_eq!((reason(uid).as_deref(), status.message.as_deref()), (Some("OutOfpods"), Some(why)));
+        assert_eq!((status.phase.as_deref(), status.container_statuses), (Some("Failed"), None));
+        assert!(status.conditions.is_none() && status.host_ip.is_none());
+    }
+    world.workers.remove("a");
+    until("gone", || world.workers.view("a").is_none()).await;
+    // Both still stand as Pending in the API.
+    world.workers.set(api_pod("d"));
+    until("running", || world.starts() == 2).await;
+    // What the API says of the end of a pod that we never knew stays as it is.
+    let mut before = (*api_pod("e")).clone();
+    before.status =
+        serde_json::from_value(serde_json::json!({"phase": "Failed", "reason": "OutOfpods"})).unwrap();
+    world.workers.set(Arc::new(before));
+    until("known to be over", || over("e")).await;
+    assert_eq!(reason("e").as_deref(), Some("OutOfpods"));
+    assert_eq!(world.kubelet.statuses.get("e").unwrap().container_statuses, None);
 }

@@ -129,6 +129,18 @@ impl StatusManager {
         }
     }
 
+    /// Whether nothing of the pod runs any more, or ever did.
+    #[must_use]
+    pub fn is_stopped(&self, uid: &str) -> bool {
+        self.entries.lock().get(uid).is_some_and(|e| e.stopped)
+    }
+
+    /// Whether the pod has reached a final phase, told or not.
+    #[must_use]
+    pub fn is_over(&self, uid: &str) -> bool {
+        self.entries.lock().get(uid).is_some_and(|e| e.status.phase.as_deref().is_some_and(is_terminal))
+    }
+
     /// Everything of the pod is gone: its API object may go too.
     pub fn set_freed(&self, pod: &PodRef) {
         if let Some(entry) = self.entries.lock().get_mut(pod.uid()) {
@@ -251,6 +263,17 @@ fn is_gone(error: &ClientError) -> bool {
     error.not_found() || error.conflict()
 }
 
+/// The conditions that are the kubelet's alone (upstream's `PodConditionsByKubelet`).
+const OWN_CONDITIONS: &[&str] = &[
+    "PodScheduled",
+    "Ready",
+    "Initialized",
+    "ContainersReady",
+    "PodReadyToStartContainers",
+    "PodResizePending",
+    "PodResizeInProgress",
+];
+
 /// The patch that makes the API's status ours, leaving foreign conditions alone.
 #[must_use]
 pub fn render_patch(uid: &str, status: &PodStatus) -> Value {
@@ -276,10 +299,10 @@ pub fn render_patch(uid: &str, status: &PodStatus) -> Value {
             list.insert(0, json!({"$patch": "replace"}));
         }
     }
-    if let Some(conditions) = map.get_mut("conditions").and_then(Value::as_array_mut) {
+    if let Some(conditions) = map.entry("conditions").or_insert_with(|| json!([])).as_array_mut() {
         // Conditions that end by going away; the list is merged by type otherwise.
-        for kind in ["PodResizePending", "PodResizeInProgress"] {
-            if !conditions.iter().any(|c| c["type"] == kind) {
+        for kind in OWN_CONDITIONS {
+            if !conditions.iter().any(|c| c["type"] == *kind) {
                 conditions.push(json!({"$patch": "delete", "type": kind}));
             }
         }
