@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use copepod_pki::ServerVerifier;
+use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject as _};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -13,7 +14,6 @@ use tokio_rustls::TlsConnector;
 
 use crate::connect::Destination;
 use crate::error::ServeError;
-use crate::outbound::Verifier;
 use crate::serve::tls;
 
 const KUBELET_PORT: u16 = 10250;
@@ -99,24 +99,20 @@ impl Kubelets {
     }
 }
 
+/// Without an authority any server certificate is taken: upstream's behaviour without
+/// `--kubelet-certificate-authority` and for proxies.
 fn client_config(files: KubeletFiles<'_>) -> Result<ClientConfig, ServeError> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(ServeError::Tls)?;
-    let builder = match files.authority {
+    let verifier = match files.authority {
         Some(path) => {
             let bad = || ServeError::Pem { path: path.to_owned(), what: "a certificate" };
-            let mut roots = RootCertStore::empty();
-            for certificate in CertificateDer::pem_slice_iter(&tls::read(path)?) {
-                roots.add(certificate.map_err(|_| bad())?).map_err(ServeError::Tls)?;
-            }
-            builder.with_root_certificates(roots)
+            let authorities = CertificateDer::pem_slice_iter(&tls::read(path)?)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|_| bad())?;
+            ServerVerifier::of(authorities).map_err(|_| bad())?
         }
-        None => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier::of_nothing(provider)))
-        }
+        None => ServerVerifier::any(),
     };
+    let builder = verifier.client();
     let config = match files.client {
         Some((certificate, key)) => {
             let (chain, private) = tls::key_pair(certificate, key)?;

@@ -22,7 +22,7 @@ mod tls;
 pub(crate) use address::{Endpoint, Place};
 pub(crate) use conversion::Conversions;
 pub(crate) use pool::Stream;
-pub(crate) use tls::{Identity, Verifier};
+pub(crate) use tls::Identity;
 
 use pool::Pool;
 

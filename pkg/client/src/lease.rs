@@ -99,13 +99,18 @@ pub async fn acquire(
     config: LeaseConfig,
     shutdown: &CancellationToken,
 ) -> Option<CancellationToken> {
+    // A server that is not there yet says the same many times; each reason is told once.
+    let mut told = String::new();
     loop {
         let pause = match attempt(client, &config).await {
             Ok(true) => break,
             Ok(false) => config.retry_period,
             Err(error) => {
                 let error = crate::chain(&error);
-                tracing::debug!(lease = config.name, error, "cannot take lease");
+                if error != told {
+                    tracing::info!(lease = config.name, error, "cannot take lease");
+                    told = error;
+                }
                 NOT_YET
             }
         };

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use copepod_pki::ServerVerifier;
 use parking_lot::Mutex;
+use rustls::SignatureScheme;
 use rustls::client::ResolvesClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -19,22 +20,17 @@ use crate::{ClientError, Result};
 /// # Errors
 /// When authorities, certificate or key are missing or malformed.
 pub fn client_tls(config: &ClientConfig) -> Result<rustls::ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let ca = config.ca.as_ref().ok_or_else(|| bad("certificate authority", "not configured"))?;
-    let mut roots = RootCertStore::empty();
-    for cert in CertificateDer::pem_slice_iter(&ca.read()?) {
-        let cert = cert.map_err(|e| bad("certificate authority", e))?;
-        roots.add(cert).map_err(|e| bad("certificate authority", e))?;
-    }
-    if roots.is_empty() {
+    let authorities = CertificateDer::pem_slice_iter(&ca.read()?)
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(|e| bad("certificate authority", e))?;
+    if authorities.is_empty() {
         return Err(bad("certificate authority", "no certificate in it"));
     }
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|e| bad("TLS", e))?
-        .with_root_certificates(roots);
+    let builder = ServerVerifier::of(authorities).map_err(|e| bad("certificate authority", e))?.client();
     Ok(match &config.identity {
         Identity::Certificate { cert, key } => {
+            let provider = Arc::clone(builder.crypto_provider());
             let resolver = ReloadingIdentity::new(provider, cert.clone(), key.clone())?;
             builder.with_client_cert_resolver(Arc::new(resolver))
         }

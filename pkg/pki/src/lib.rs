@@ -16,6 +16,7 @@ mod pem;
 mod request;
 mod signing_key;
 mod subject;
+mod verify;
 
 pub use authority::{Authority, BACKDATE_DAYS, not_after, self_signed};
 pub use blocks::{decode_blocks, encode_certificates};
@@ -25,3 +26,4 @@ pub use pem::write_private;
 pub use request::{StubRequest, StubRequestError, stub_request};
 pub use signing_key::ensure_signing_key;
 pub use subject::{Subject, subject};
+pub use verify::ServerVerifier;

@@ -4,16 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use copepod_api::field::quote;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::CryptoProvider;
+use copepod_pki::ServerVerifier;
+use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{CertificateError, ClientConfig};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use x509_parser::prelude::FromDer as _;
 
 use super::address::Endpoint;
 use super::pool::Stream;
@@ -54,13 +51,7 @@ pub(super) async fn connect(
 }
 
 fn client_config(to: &Endpoint, identity: Option<&Identity>) -> Result<ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = Verifier::new(to, Arc::clone(&provider))?;
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| e.to_string())?
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier));
+    let builder = verifier(to)?.client();
     let mut config = match identity {
         Some(identity) => builder
             .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
@@ -72,118 +63,21 @@ fn client_config(to: &Endpoint, identity: Option<&Identity>) -> Result<ClientCon
     Ok(config)
 }
 
-/// Verifies a chain against a bundle. A certificate that stands in the bundle itself is trusted, authority or not.
-#[derive(Debug)]
-pub(crate) struct Verifier {
-    provider: Arc<CryptoProvider>,
-    bundle: Vec<CertificateDer<'static>>,
-    chains: Option<Arc<WebPkiServerVerifier>>,
-    insecure: bool,
-}
-
-impl Verifier {
-    /// Takes any certificate: what upstream does to kubelets without `--kubelet-certificate-authority`, and to what
-    /// is proxied.
-    pub(crate) fn of_nothing(provider: Arc<CryptoProvider>) -> Self {
-        Self { provider, bundle: Vec::new(), chains: None, insecure: true }
+/// The endpoint's bundle, or the system's where it has none.
+fn verifier(to: &Endpoint) -> Result<ServerVerifier, String> {
+    if to.insecure {
+        return Ok(ServerVerifier::any());
     }
-
-    fn new(to: &Endpoint, provider: Arc<CryptoProvider>) -> Result<Self, String> {
-        let mut own = Self::of_nothing(provider);
-        if to.insecure {
-            return Ok(own);
-        }
-        own.insecure = false;
-        let pem = if to.bundle.is_empty() {
-            SYSTEM.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default()
-        } else {
-            to.bundle.clone()
-        };
-        own.bundle = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok).collect();
-        if own.bundle.is_empty() && !to.bundle.is_empty() {
-            return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
-        }
-        let mut roots = RootCertStore::empty();
-        // What is no authority is compared as it is.
-        roots.add_parsable_certificates(own.bundle.iter().cloned());
-        if !roots.is_empty() {
-            let provider = Arc::clone(&own.provider);
-            let built = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            own.chains = Some(built.map_err(|e| e.to_string())?);
-        }
-        Ok(own)
+    let pem = if to.bundle.is_empty() {
+        SYSTEM.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default()
+    } else {
+        to.bundle.clone()
+    };
+    let bundle: Vec<_> = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok).collect();
+    if bundle.is_empty() && !to.bundle.is_empty() {
+        return Err("unable to load root certificates: unable to parse bytes as PEM block".to_owned());
     }
-}
-
-impl ServerCertVerifier for Verifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.insecure {
-            return Ok(ServerCertVerified::assertion());
-        }
-        if self.bundle.iter().any(|known| known.as_ref() == end_entity.as_ref()) {
-            verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-            return Ok(ServerCertVerified::assertion());
-        }
-        let chains = self.chains.as_ref().ok_or(CertificateError::UnknownIssuer)?;
-        chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now).map_err(
-            |error| match error {
-                rustls::Error::InvalidCertificate(
-                    CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-                ) => rustls::Error::General(wrong_name(end_entity, server_name)),
-                other => other,
-            },
-        )
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// What a certificate of another name is for.
-fn wrong_name(certificate: &CertificateDer<'_>, wanted: &ServerName<'_>) -> String {
-    let wanted = wanted.to_str().into_owned();
-    let parsed = x509_parser::certificate::X509Certificate::from_der(certificate).ok();
-    let names = parsed.as_ref().and_then(|(_, c)| c.subject_alternative_name().ok().flatten());
-    let names: Vec<String> = names
-        .into_iter()
-        .flat_map(|extension| &extension.value.general_names)
-        .filter_map(|name| match name {
-            x509_parser::extensions::GeneralName::DNSName(name) => Some((*name).to_owned()),
-            _ => None,
-        })
-        .collect();
-    if names.is_empty() {
-        return format!("x509: certificate is not valid for any names, but wanted to match {wanted}");
-    }
-    format!("x509: certificate is valid for {}, not {wanted}", names.join(", "))
+    ServerVerifier::of(bundle).map_err(|e| e.to_string())
 }
 
 /// Why a handshake failed, as Go words it.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use copepod_pki::ServerVerifier;
 use http::{HeaderName, HeaderValue, Request};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
@@ -131,7 +132,9 @@ async fn exchange(target: &HttpTarget) -> Result<(u16, Option<String>), String> 
         return send(target, tcp).await;
     }
     let name = ServerName::try_from(target.host.clone()).map_err(|e| e.to_string())?;
-    let tls = tokio_rustls::TlsConnector::from(Arc::new(unverified_tls()));
+    // Pods serve certificates of their own, and a probe carries no secret.
+    let tls = ServerVerifier::any().client().with_no_client_auth();
+    let tls = tokio_rustls::TlsConnector::from(Arc::new(tls));
     let stream = tls.connect(name, tcp).await.map_err(|error| format!("tls: {error}"))?;
     send(target, stream).await
 }
@@ -173,55 +176,6 @@ where
     };
     driver.abort();
     result
-}
-
-/// TLS that accepts any certificate: pods serve their own, and a probe carries no secret.
-fn unverified_tls() -> rustls::ClientConfig {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    rustls::ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .expect("ring supports the default protocol versions")
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
-        .with_no_client_auth()
-}
-
-#[derive(Debug)]
-struct AcceptAny(Arc<rustls::crypto::CryptoProvider>);
-
-impl rustls::client::danger::ServerCertVerifier for AcceptAny {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &rustls::pki_types::CertificateDer<'_>,
-        _intermediates: &[rustls::pki_types::CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: rustls::pki_types::UnixTime,
-    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
-        Ok(rustls::client::danger::ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &rustls::pki_types::CertificateDer<'_>,
-        dss: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &rustls::pki_types::CertificateDer<'_>,
-        dss: &rustls::DigitallySignedStruct,
-    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 #[cfg(test)]
