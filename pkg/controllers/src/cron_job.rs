@@ -88,6 +88,8 @@ enum Decision {
     Start(Timestamp),
     /// The time has passed too long ago.
     Missed(Timestamp),
+    /// There is no such time, as with a 31st of February.
+    Never,
 }
 
 fn decide(job: &CronJob, schedule: &Schedule, now: Timestamp) -> (Decision, bool) {
@@ -100,6 +102,9 @@ fn decide(job: &CronJob, schedule: &Schedule, now: Timestamp) -> (Decision, bool
     let next = schedule.after(now);
     if job.spec.suspend {
         return (Decision::Wait(None), false);
+    }
+    if next.is_none() {
+        return (Decision::Never, false);
     }
     let (latest, many) = schedule.latest(from, now);
     match latest {
@@ -189,8 +194,15 @@ async fn advance(
                 about,
                 EventKind::Warning,
                 "MissSchedule",
-                format!("Missed scheduled time to start a job: {at}"),
+                format!("Missed scheduled time to start a job: {}", at.strftime("%a, %d %b %Y %H:%M:%S %z")),
             );
+            return Ok(next);
+        }
+        Decision::Never => {
+            // Upstream's words: its parser gives the same time twice for such a schedule.
+            let why = "time difference between two schedules is less than 1 second";
+            let text = format!("invalid schedule: {} : {why}", cron.spec.schedule);
+            event(context, about, EventKind::Warning, "InvalidSchedule", text);
             return Ok(next);
         }
         Decision::Start(at) => at,
@@ -324,6 +336,9 @@ mod tests {
         assert_eq!(decide(&strict, &every, now).0, Decision::Wait(Some(at("2026-01-01T00:06:00Z"))));
         let asleep = cron(json!({"suspend": true}), None);
         assert_eq!(decide(&asleep, &every, now).0, Decision::Wait(None));
+        let never = Schedule::parse("59 23 31 2 *", None).unwrap();
+        assert_eq!(decide(&fresh, &never, now).0, Decision::Never);
+        assert_eq!(decide(&asleep, &never, now).0, Decision::Wait(None));
         let (decision, many) = decide(&fresh, &every, at("2026-01-03T00:00:10Z"));
         assert_eq!((decision, many), (Decision::Start(at("2026-01-03T00:00:00Z")), true));
     }

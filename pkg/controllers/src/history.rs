@@ -81,18 +81,7 @@ pub(crate) async fn ensure(
         let (all, current) = (all.clone(), Arc::clone(found));
         return Ok(History { all, current });
     }
-    let hash = hash(template, owner.collisions);
-    let mut labels = template.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({}));
-    labels[HASH] = json!(hash);
-    let name = format!("{}-{hash}", owner.meta.name);
-    let body = json!({
-        "apiVersion": CONTROLLER_REVISIONS.api_version(), "kind": CONTROLLER_REVISIONS.kind,
-        "metadata": {
-            "name": name, "namespace": owner.meta.namespace, "labels": labels,
-            "ownerReferences": [controller_reference(owner.resource, owner.meta)],
-        },
-        "data": data, "revision": highest + 1,
-    });
+    let body = plan_revision(owner, template, &data, highest + 1);
     let namespace = owner.meta.namespace.clone();
     let step = Step::Create { resource: CONTROLLER_REVISIONS, namespace, body };
     let result = execute(context, vec![step]).await.pop().unwrap_or(Ok(Value::Null));
@@ -104,11 +93,27 @@ pub(crate) async fn ensure(
         execute_all(context, vec![step]).await?;
     }
     let made: ControllerRevision = serde_json::from_value(result?)
-        .map_err(|source| ClientError::Body { what: format!("controllerrevision {name:?}"), source })?;
+        .map_err(|source| ClientError::Body { what: "a new controllerrevision".to_owned(), source })?;
     let current = Arc::new(made);
     let mut all = all;
     all.push(Arc::clone(&current));
     Ok(History { all, current })
+}
+
+/// A new revision; it carries the annotations of its owner, where `kubectl rollout history` finds the cause.
+fn plan_revision(owner: Owner<'_>, template: &Value, data: &Value, revision: i64) -> Value {
+    let hash = hash(template, owner.collisions);
+    let mut labels = template.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({}));
+    labels[HASH] = json!(hash);
+    json!({
+        "apiVersion": CONTROLLER_REVISIONS.api_version(), "kind": CONTROLLER_REVISIONS.kind,
+        "metadata": {
+            "name": format!("{}-{hash}", owner.meta.name), "namespace": owner.meta.namespace, "labels": labels,
+            "annotations": owner.meta.annotations,
+            "ownerReferences": [controller_reference(owner.resource, owner.meta)],
+        },
+        "data": data, "revision": revision,
+    })
 }
 
 /// Deletes the oldest revisions that no pod is of and that the limit has no room for.
@@ -119,4 +124,28 @@ pub(crate) fn plan_clean_up(owner: Owner<'_>, history: &History, live: &[&str]) 
     let idle: Vec<_> = history.all.iter().filter(|r| !used(r)).collect();
     let surplus = idle.len().saturating_sub(usize::try_from(owner.limit).unwrap_or(0));
     idle.iter().take(surplus).map(|r| Step::delete(&CONTROLLER_REVISIONS, &r.metadata)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use copepod_client::resources::DAEMON_SETS;
+
+    use super::*;
+
+    #[test]
+    fn a_revision_carries_labels_of_the_template_and_annotations_of_the_owner() {
+        let meta: Meta = serde_json::from_value(json!({
+            "name": "d", "namespace": "n", "uid": "u", "annotations": {"kubernetes.io/change-cause": "apply"}}))
+        .unwrap();
+        let selector = Selector::default();
+        let owner =
+            Owner { resource: &DAEMON_SETS, meta: &meta, selector: &selector, limit: 10, collisions: None };
+        let template = json!({"metadata": {"labels": {"app": "d"}}});
+        let revision = plan_revision(owner, &template, &data(&template), 3);
+        let hash = revision["metadata"]["labels"][HASH].as_str().unwrap();
+        assert_eq!(revision["metadata"]["name"], format!("d-{hash}"));
+        assert_eq!(revision["metadata"]["labels"]["app"], "d");
+        assert_eq!(revision["metadata"]["annotations"], json!({"kubernetes.io/change-cause": "apply"}));
+        assert_eq!(revision["revision"], 3);
+    }
 }
