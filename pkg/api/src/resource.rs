@@ -143,6 +143,9 @@ pub struct ResourceDef {
     pub columns: Vec<PrinterColumn>,
     /// Whether this row came from a CustomResourceDefinition.
     pub custom: bool,
+    /// Whether a deletion is answered with the object instead of a `Status`, as the published documents say.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub returns_deleted: bool,
     /// The warning that every request for it gets; empty for none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub deprecation: String,

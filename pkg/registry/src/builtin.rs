@@ -13,26 +13,6 @@ use crate::{
     row::{GarbagePolicy, Row, Schema},
 };
 
-/// Kinds whose delete answers with the object.
-const ANSWER_WITH_OBJECT: [(&str, &str); 16] = [
-    ("", "namespaces"),
-    ("", "persistentvolumeclaims"),
-    ("", "persistentvolumes"),
-    ("", "pods"),
-    ("", "podtemplates"),
-    ("", "resourcequotas"),
-    ("", "serviceaccounts"),
-    ("", "services"),
-    ("resource.k8s.io", "deviceclasses"),
-    ("resource.k8s.io", "resourceclaims"),
-    ("resource.k8s.io", "resourceclaimtemplates"),
-    ("resource.k8s.io", "resourceslices"),
-    ("storage.k8s.io", "csidrivers"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "storageclasses"),
-    ("storage.k8s.io", "volumeattachments"),
-];
-
 /// All built-in rows.
 pub(crate) fn rows(
     config: &RegistryConfig,
@@ -96,7 +76,8 @@ fn row(mut def: ResourceDef, config: &RegistryConfig, services: &Arc<ServiceAllo
             ("", "replicationcontrollers") | ("batch", "jobs") => GarbagePolicy::OrphanDependents,
             _ => GarbagePolicy::DeleteDependents,
         },
-        returns_deleted: ANSWER_WITH_OBJECT.contains(&key),
+        // A namespace goes in two steps, and the first answers with what it leaves.
+        returns_deleted: def.returns_deleted || key == ("", "namespaces"),
         ttl: events.then_some(config.event_ttl),
         allocation,
         scale: None,

@@ -191,6 +191,8 @@ pub(crate) struct Node {
     pub(crate) model: Span,
     /// Go's name of the type, as upstream's decoding errors print it.
     pub(crate) go: Span,
+    /// What only the published documents say, as JSON: a string's enumeration, a definition's unions.
+    pub(crate) published: Span,
     /// Index of `SchemaSet::defaults`.
     pub(crate) default: Option<u32>,
     /// Index of `SchemaSet::rules`.

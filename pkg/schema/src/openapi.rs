@@ -12,6 +12,8 @@ use sha2::{Digest as _, Sha512};
 mod custom;
 mod definitions;
 mod message;
+mod operation;
+mod parameters;
 mod paths;
 #[cfg(test)]
 mod tests;
@@ -156,8 +158,15 @@ pub fn v2(sources: &Sources<'_>) -> Document {
     document(sources, Dialect::V2)
 }
 
+/// `1.37` of `v1.37.2`.
+fn release(version: &str) -> String {
+    let mut parts = version.trim_start_matches('v').splitn(3, '.');
+    let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    format!("{major}.{minor}")
+}
+
 fn document(sources: &Sources<'_>, dialect: Dialect) -> Document {
-    let mut definitions = definitions::Definitions::new(dialect);
+    let mut definitions = definitions::Definitions::new(dialect, sources.rows);
     let mut paths = BTreeMap::new();
     for row in sources.rows {
         paths::add(row, &mut definitions, &mut paths);
@@ -166,5 +175,5 @@ fn document(sources: &Sources<'_>, dialect: Dialect) -> Document {
         custom::add(custom, &mut definitions);
         paths::add(custom.row, &mut definitions, &mut paths);
     }
-    Document { dialect, version: sources.version.to_owned(), paths, definitions: definitions.finish() }
+    Document { dialect, version: release(sources.version), paths, definitions: definitions.finish() }
 }

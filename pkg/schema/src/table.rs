@@ -89,8 +89,9 @@ impl Loader {
         };
         let mut kind = None;
         for word in words {
-            match word.strip_prefix("kind=") {
-                Some(gvk) => kind = Some(gvk),
+            match word.split_once('=') {
+                Some(("unions", unions)) => node.published = self.builder.span(unions),
+                Some((_, gvk)) => kind = Some(gvk),
                 None => node.flags.atomic_map |= word == "atomic",
             }
         }
@@ -160,8 +161,22 @@ impl Loader {
             }
             ("patch", strategy) => node.patch = patch_strategy(strategy),
             ("key", key) => node.merge_key = self.builder.span(key),
+            ("enum", values) => self.enumerate(node, values),
             _ => {}
         }
+    }
+
+    /// Says what the values of a node, or of the lists and maps in it, may be.
+    fn enumerate(&mut self, node: &mut Node, values: &'static str) {
+        for inner in [&mut node.items, &mut node.additional] {
+            if let Some(id) = inner {
+                let mut part = self.builder.copy(*id);
+                self.enumerate(&mut part, values);
+                *inner = Some(self.builder.intern(part));
+                return;
+            }
+        }
+        node.published = self.builder.span(values);
     }
 
     /// The node of a type expression in a definition of `model`'s package.

@@ -15,7 +15,7 @@ const SLOWEST: usize = 15;
 /// Writes the document.
 pub(super) fn write(results: &Results) -> anyhow::Result<()> {
     let path = workspace::root().join("docs/conformance.md");
-    let text = render(results, &specs::all()?, &specs::upstream_seconds()?) + &cmd::section();
+    let text = render(results, &specs::all()?, &specs::upstream_seconds()?) + &cmd::section()?;
     std::fs::write(&path, text).with_context(|| path.display().to_string())?;
     println!("{}", path.display());
     Ok(())

@@ -69,8 +69,12 @@ impl Results {
 
     /// What all runs of this checkout have found so far.
     pub(super) fn collected() -> anyhow::Result<Self> {
-        let path = folder().join(FILE);
-        if path.exists() { Self::read(&path) } else { Ok(Self::default()) }
+        Self::collected_in(&folder().join(FILE))
+    }
+
+    /// What has been collected in a file, which need not be there yet.
+    pub(super) fn collected_in(path: &Path) -> anyhow::Result<Self> {
+        if path.exists() { Self::read(path) } else { Ok(Self::default()) }
     }
 
     /// Writes them into the folder of a run.
@@ -79,11 +83,15 @@ impl Results {
         fs::write(&path, serde_json::to_vec_pretty(self)?).with_context(|| path.display().to_string())
     }
 
-    /// Adds them to what is collected. Runs at the same time wait for each other.
+    /// Adds them to what is collected.
     pub(super) fn collect(&self) -> anyhow::Result<Self> {
-        let path = folder().join(FILE);
+        self.collect_in(&folder().join(FILE))
+    }
+
+    /// Adds them to what is collected in a file. Runs at the same time wait for each other.
+    pub(super) fn collect_in(&self, path: &Path) -> anyhow::Result<Self> {
         let mut options = File::options();
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
         file.lock().with_context(|| path.display().to_string())?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;

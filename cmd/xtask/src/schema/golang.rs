@@ -1,7 +1,7 @@
 //! A reader for the subset of Go that API type files are written in: struct and named-type declarations.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     path::Path,
 };
@@ -41,15 +41,50 @@ pub(crate) enum Decl {
     Alias(Type),
 }
 
+/// A constant of a named type.
+#[derive(Debug)]
+struct Constant {
+    type_: String,
+    value: Literal,
+}
+
+/// A string, or the `path.Name` of a constant that has it.
+#[derive(Debug, PartialEq)]
+enum Literal {
+    Text(String),
+    Of(String),
+}
+
 /// All declarations, by `path.Name`.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     decls: BTreeMap<String, Decl>,
+    /// Types marked `+enum`.
+    marked: BTreeSet<String>,
+    /// Constants of named string types by `path.Name`.
+    constants: BTreeMap<String, Constant>,
 }
 
 impl Source {
     pub(crate) fn get(&self, path: &str) -> Option<&Decl> {
         self.decls.get(path)
+    }
+
+    /// The values a type marked `+enum` may have, sorted; none for other types.
+    pub(crate) fn enumeration(&self, path: &str) -> Option<Vec<&str>> {
+        self.marked.contains(path).then(|| {
+            let of_type = self.constants.values().filter(|constant| constant.type_ == path);
+            let mut values: Vec<&str> = of_type.filter_map(|constant| self.text(constant)).collect();
+            values.sort_unstable();
+            values
+        })
+    }
+
+    fn text<'a>(&'a self, constant: &'a Constant) -> Option<&'a str> {
+        match &constant.value {
+            Literal::Text(text) => Some(text),
+            Literal::Of(other) => self.text(self.constants.get(other)?),
+        }
     }
 
     /// `path.Name` of every declaration, keyed by the name OpenAPI gives it.
@@ -75,9 +110,21 @@ impl Source {
     fn read_file(&mut self, import: &str, text: &str) {
         let imports = imports(text);
         let mut lines = text.lines();
+        let mut marked = false;
         while let Some(line) = lines.next() {
+            if line.starts_with("//") {
+                marked |= line == "// +enum";
+                continue;
+            }
+            let marked = std::mem::take(&mut marked);
+            if let Some((name, constant)) = constant(line, import, &imports) {
+                self.constants.insert(format!("{import}.{name}"), constant);
+            }
             let Some(rest) = line.strip_prefix("type ") else { continue };
             let Some((name, body)) = rest.split_once(' ') else { continue };
+            if marked {
+                self.marked.insert(format!("{import}.{name}"));
+            }
             let body = strip_comment(body.trim_start_matches('=').trim());
             if name.contains('[') || name == "(" || body.starts_with("interface") || body.starts_with("func")
             {
@@ -93,6 +140,32 @@ impl Source {
             self.decls.insert(format!("{import}.{name}"), decl);
         }
     }
+}
+
+/// The name, type and value of `PullAlways PullPolicy = "Always"` or `PathTypeExact = PathType("Exact")`.
+fn constant(line: &str, import: &str, imports: &HashMap<String, String>) -> Option<(String, Constant)> {
+    let (declaration, value) = strip_comment(line).split_once('=')?;
+    let (mut value, mut type_) = (value.trim(), None);
+    let mut words = declaration.trim().trim_start_matches("const ").split_whitespace();
+    let name = words.next()?;
+    match (words.next(), words.next()) {
+        (Some(word), None) => type_ = Some(word),
+        (None, None) => {
+            if let Some((word, inner)) = value.strip_suffix(')').and_then(|v| v.split_once('(')) {
+                (type_, value) = (Some(word), inner);
+            }
+        }
+        _ => {}
+    }
+    let type_ = type_.filter(|word| word.bytes().all(|b| b.is_ascii_alphanumeric()))?;
+    let value = match value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) {
+        Some(text) => Literal::Text(text.to_owned()),
+        None => match parse_type(value, import, imports) {
+            Type::Named(path) => Literal::Of(path),
+            _ => return None,
+        },
+    };
+    Some((name.to_owned(), Constant { type_: format!("{import}.{type_}"), value }))
 }
 
 /// OpenAPI's name for `k8s.io/api/core/v1.Pod`: the host reversed, slashes as dots.
@@ -220,5 +293,21 @@ fn parse_type(text: &str, import: &str, imports: &HashMap<String, String>) -> Ty
             }
             None => Type::Named(format!("{import}.{text}")),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enumerations_are_read_in_each_way_to_write_them() {
+        let mut source = Source::default();
+        source
+            .read_file("x/v1", "type Protocol string\nconst (\n\tTCP Protocol = \"TCP\" // the default\n)\n");
+        let text = "import v1 \"x/v1\"\n// Kind of it.\n// +enum\ntype Kind string\n\ntype Other string\nconst (\n\tB = Kind(\"b\")\n\tA Kind = \"a\"\n\tT = Kind(v1.TCP)\n\tO Other = \"o\"\n)\n";
+        source.read_file("y/v1", text);
+        assert_eq!(source.enumeration("y/v1.Kind"), Some(vec!["TCP", "a", "b"]));
+        assert_eq!(source.enumeration("y/v1.Other"), None);
     }
 }

@@ -1,8 +1,8 @@
 //! Writes the type table: a definition a line, its fields below it, indented by one space.
 //!
 //! ```text
-//! <model> [kind=<group/version/Kind>] [atomic]
-//!  <json name> <protobuf number[.via[.via]][:inlined Go structs]> <flags> <type> [list=…] [map=atomic] [patch=…] [key=…] [default=<json>]
+//! <model> [kind=<group/version/Kind>] [atomic] [unions=<json>]
+//!  <json name> <protobuf number[.via[.via]][:inlined Go structs]> <flags> <type> [list=…] [map=atomic] [patch=…] [key=…] [enum=<json>] [default=<json>]
 //! ```
 //! Flags: `r` required, `p` pointer, `o` omitempty, `z` omitzero, `-` none. Types: a basic word, `[]T`, `{}T`,
 //! `@model` (`@.Name` in the same package), each optionally as `go.Name=T`.
@@ -79,6 +79,9 @@ impl Writer<'_> {
         }
         if schema.and_then(|s| s.get("x-kubernetes-map-type")).is_some_and(|t| t == "atomic") {
             out.push_str(" atomic");
+        }
+        if let Some(unions) = schema.and_then(|s| s.get("x-kubernetes-unions")) {
+            write!(out, " unions={unions}")?;
         }
         out.push('\n');
         let package = path.rsplit_once('.').map_or(path, |(package, _)| package).to_owned();
@@ -159,8 +162,22 @@ impl Writer<'_> {
         write!(out, " {} {}{via}", field.json, field.number)?;
         write!(out, " {flags} {expression}")?;
         attributes(out, field, property)?;
+        if let Some(values) = self.enumeration(type_).filter(|values| !values.is_empty()) {
+            // Blanks part the attributes.
+            write!(out, " enum={}", Value::from(values).to_string().replace(' ', "\\u0020"))?;
+        }
+        default(out, property)?;
         out.push('\n');
         Ok(())
+    }
+
+    /// What the values of a type, or those in a list or map of it, may be.
+    fn enumeration(&self, type_: &Type) -> Option<Vec<&str>> {
+        match type_ {
+            Type::Plain(_) => None,
+            Type::Pointer(inner) | Type::Slice(inner) | Type::Map(inner) => self.enumeration(inner),
+            Type::Named(path) => self.source.enumeration(path),
+        }
     }
 
     /// The type in the table's notation; definitions it names are queued.
@@ -234,6 +251,10 @@ fn attributes(out: &mut String, field: &Field, property: Option<&Value>) -> Resu
     if !field.patch_merge_key.is_empty() {
         write!(out, " key={}", field.patch_merge_key)?;
     }
+    Ok(())
+}
+
+fn default(out: &mut String, property: Option<&Value>) -> Result<()> {
     match property.and_then(|p| p.get("default")) {
         Some(Value::Object(map)) if map.is_empty() => {}
         Some(default) => write!(out, " default={default}")?,

@@ -101,6 +101,7 @@ fn row(group: &str, version: &str, entry: &Entry, spec: &Spec) -> Result<Resourc
         selectable_fields: storage::selectable(group, &entry.kind),
         columns: Vec::new(),
         custom: false,
+        returns_deleted: spec.returns_deleted(schema),
         // The registry's own.
         deprecation: String::new(),
     })

@@ -13,6 +13,8 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub(crate) struct Spec {
     definitions: BTreeMap<String, Value>,
+    /// What deletions of single objects answer with: references to definitions.
+    deleted: BTreeSet<String>,
 }
 
 /// The group version of a document's file name, when it is one served by default: stable ones only.
@@ -21,6 +23,17 @@ fn stable(file: &str) -> bool {
     let version = stem.rsplit("__").next().unwrap_or(stem);
     let number = version.strip_prefix('v').unwrap_or_default();
     stem == "version" || (!number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// What the deletions in a document answer with.
+fn deleted(document: &Value) -> Vec<String> {
+    let paths = document.get("paths").and_then(Value::as_object).into_iter().flatten();
+    let operations = paths.filter_map(|(_, item)| item.get("delete"));
+    let single = operations.filter(|one| one.get("x-kubernetes-action").is_some_and(|a| a == "delete"));
+    single
+        .filter_map(|one| one.pointer("/responses/200/content/application~1json/schema/$ref"))
+        .filter_map(|reference| reference.as_str().map(str::to_owned))
+        .collect()
 }
 
 impl Spec {
@@ -39,6 +52,7 @@ impl Spec {
                 let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
                 let mut document: Value =
                     serde_json::from_str(&text).with_context(|| format!("parse {}", path.display()))?;
+                spec.deleted.extend(deleted(&document));
                 let schemas = document.pointer_mut("/components/schemas").map(Value::take);
                 if let Some(Value::Object(schemas)) = schemas {
                     spec.definitions.extend(schemas);
@@ -46,6 +60,11 @@ impl Spec {
             }
         }
         Ok(spec)
+    }
+
+    /// Whether a deletion answers with the object.
+    pub(crate) fn returns_deleted(&self, model: &str) -> bool {
+        self.deleted.contains(&format!("#/components/schemas/{model}"))
     }
 
     /// Names of all definitions.

@@ -158,6 +158,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             bin("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", &["--version"]),
             bin("kubelet", "k8s.io/kubernetes/cmd/kubelet", &["--version"]),
             bin("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy", &["--version"]),
+            bin("kubectl-convert", "k8s.io/kubernetes/cmd/kubectl-convert", &[]),
         ],
     },
     Tool {

@@ -136,6 +136,7 @@ fn def(definition: &Value, version: &Value, stored: &str) -> ResourceDef {
         columns: columns(version),
         deprecation: deprecation(definition, version),
         custom: true,
+        returns_deleted: false,
         group,
         plural,
     }

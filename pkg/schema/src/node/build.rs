@@ -79,6 +79,7 @@ impl Builder {
         node.model = self.span(set.str(node.model));
         node.go = self.span(set.str(node.go));
         node.merge_key = self.span(set.str(node.merge_key));
+        node.published = self.span(set.str(node.published));
         let keys: Vec<&str> = from.list_keys().collect();
         node.keys = if keys.is_empty() { (0, 0) } else { self.keys(&keys) };
         node.items = from.items().map(|items| self.import(items));

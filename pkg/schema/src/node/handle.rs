@@ -225,6 +225,12 @@ impl<'a> SchemaRef<'a> {
         self.node().default.and_then(|at| self.set.defaults.get(at as usize))
     }
 
+    /// What only the published documents say of this type: the values of a string, the unions of a definition.
+    #[must_use]
+    pub fn published(self) -> Option<Value> {
+        serde_json::from_str(self.set.str(self.node().published)).ok()
+    }
+
     /// Whether integers and strings are both allowed.
     #[must_use]
     pub fn is_int_or_string(self) -> bool {

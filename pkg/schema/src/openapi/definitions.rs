@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use copepod_api::ResourceDef;
 use serde_json::{Map, Value, json};
 
 use super::Dialect;
@@ -18,14 +19,18 @@ const CRD: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 pub(super) struct Definitions {
     pub(super) dialect: Dialect,
     texts: Descriptions,
+    /// Group versions of the document, in which some types of all groups count as kinds.
+    groups: BTreeSet<(String, String)>,
     /// Definitions as JSON text.
     done: BTreeMap<String, String>,
     wanted: BTreeSet<String>,
 }
 
 impl Definitions {
-    pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, texts: Descriptions::load(), done: BTreeMap::new(), wanted: BTreeSet::new() }
+    pub(super) fn new(dialect: Dialect, rows: &[&ResourceDef]) -> Self {
+        let groups = rows.iter().map(|row| (row.group.clone(), row.version.clone())).collect();
+        let texts = Descriptions::load();
+        Self { dialect, texts, groups, done: BTreeMap::new(), wanted: BTreeSet::new() }
     }
 
     /// A reference to a built-in definition, which will be part of the document.
@@ -65,6 +70,7 @@ impl Definitions {
             }
             let mut property = self.property(field);
             self.describe(&mut property, model, field.name());
+            name_values(&mut property);
             if let (1, Some(Value::Array(one))) = (property.len(), property.get_mut("allOf")) {
                 // Nothing stands beside the reference.
                 property = one.pop().and_then(|only| only.as_object().cloned()).unwrap_or_default();
@@ -78,14 +84,37 @@ impl Definitions {
             out.insert("required".to_owned(), Value::Array(required));
         }
         out.insert("type".to_owned(), "object".into());
-        let kinds = gvks(model);
+        let kinds = self.gvks(model);
         if !kinds.is_empty() {
             out.insert("x-kubernetes-group-version-kind".to_owned(), Value::Array(kinds));
         }
         if schema.is_atomic_map() {
             out.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
         }
+        if let Some(unions) = schema.published() {
+            out.insert("x-kubernetes-unions".to_owned(), unions);
+        }
         Value::Object(out)
+    }
+
+    /// All kinds a definition serves.
+    fn gvks(&self, model: &str) -> Vec<Value> {
+        let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+        if let Some(name) = model.strip_prefix(META).and_then(|rest| rest.strip_prefix('.'))
+            && matches!(name, "DeleteOptions" | "WatchEvent")
+        {
+            // Registered in every group.
+            let own = self.groups.iter().filter(|(group, _)| !group.is_empty());
+            return std::iter::once(kind("", "v1", name)).chain(own.map(|(g, v)| kind(g, v, name))).collect();
+        }
+        let set = builtin();
+        let Some(schema) = set.model(model) else { return Vec::new() };
+        let parts = set.kinds_of(schema).into_iter().map(|gvk| gvk.split('/').collect::<Vec<_>>());
+        let gvks = parts.filter_map(|parts| match parts[..] {
+            [group, version, name] => Some(kind(group, version, name)),
+            _ => None,
+        });
+        gvks.collect()
     }
 
     /// One property, without its description.
@@ -192,9 +221,27 @@ impl Definitions {
                 json!({"type": "object", "additionalProperties": values})
             }
             Kind::Any => json!({"type": "object"}),
-            kind => primitive(kind, schema.format()),
+            kind => {
+                let mut out = primitive(kind, schema.format());
+                if let (Value::Object(map), Some(values)) = (&mut out, schema.published()) {
+                    map.insert("enum".to_owned(), values);
+                }
+                out
+            }
         }
     }
+}
+
+/// The text of an enumeration ends with its values, as upstream's does.
+fn name_values(property: &mut Map<String, Value>) {
+    let Some(Value::Array(values)) = property.get("enum") else { return };
+    let lines: Vec<String> = values.iter().map(|value| format!(" - `{value}`")).collect();
+    let list = format!("Possible enum values:\n{}", lines.join("\n"));
+    let text = match property.get("description") {
+        Some(Value::String(text)) => format!("{text}\n\n{list}"),
+        _ => list,
+    };
+    property.insert("description".to_owned(), text.into());
 }
 
 /// Whether the published documents give the type's zero value as `{}`.
@@ -235,18 +282,4 @@ fn special(schema: SchemaRef<'_>) -> Option<String> {
         Format::Json => format!("{CRD}.JSON"),
         _ => return None,
     })
-}
-
-/// All kinds a definition serves.
-fn gvks(model: &str) -> Vec<Value> {
-    let set = builtin();
-    let Some(schema) = set.model(model) else { return Vec::new() };
-    set.kinds_of(schema)
-        .into_iter()
-        .filter_map(|gvk| {
-            let mut parts = gvk.split('/');
-            let (group, version, kind) = (parts.next()?, parts.next()?, parts.next()?);
-            Some(json!({"group": group, "version": version, "kind": kind}))
-        })
-        .collect()
 }

@@ -1,49 +1,21 @@
-//! Paths and operations of a resource row.
+//! Paths of a resource row.
 
 use std::collections::BTreeMap;
 
 use copepod_api::{GroupVersionKind, ResourceDef, Verb, Verbs};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::{Dialect, definitions::Definitions};
+use super::{
+    definitions::Definitions,
+    operation::{Action, Operation, STATUS, WATCH_EVENT},
+    parameters,
+};
 use crate::builtin;
 
-const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
-const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
-const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+const RESOURCES: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.APIResourceList";
 
-const LIST: [(&str, &str); 10] = [
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("fieldSelector", "string"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
-];
-const WRITE: [(&str, &str); 3] =
-    [("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
-const DELETE: [(&str, &str); 5] = [
-    ("dryRun", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
-
-/// One operation of a path.
-struct Operation<'a> {
-    verb: Verb,
-    kind: GroupVersionKind,
-    /// The definition answered with.
-    answer: &'a str,
-    /// Operation id, without its verb.
-    id: String,
-    tag: String,
-}
+/// The methods of proxied requests.
+const PROXIED: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
 
 /// The definition of a kind: built in, or the custom resource's own.
 fn model_of(gvk: &GroupVersionKind, row: &ResourceDef) -> Option<String> {
@@ -61,46 +33,69 @@ fn list_model(row: &ResourceDef) -> String {
     }
 }
 
+/// What the paths of a row have in common.
+struct Row<'a> {
+    row: &'a ResourceDef,
+    gvk: GroupVersionKind,
+    list: String,
+    /// `CoreV1` and `core_v1`.
+    group: String,
+    tag: String,
+}
+
+/// Where the paths go.
+struct Out<'a> {
+    definitions: &'a mut Definitions,
+    paths: &'a mut BTreeMap<String, String>,
+}
+
+impl Out<'_> {
+    /// Adds a path, unless nothing is served there.
+    fn add(&mut self, path: &str, mut operations: Vec<Operation<'_>>) {
+        if operations.is_empty() {
+            return;
+        }
+        let mut own: Vec<&mut Vec<_>> = operations.iter_mut().map(|one| &mut one.parameters).collect();
+        let common: Vec<Value> =
+            parameters::common(&mut own).iter().map(|one| one.render(self.definitions.dialect)).collect();
+        let mut item = Map::new();
+        for operation in &operations {
+            item.insert(operation.action.method().to_owned(), operation.render(self.definitions));
+        }
+        if !common.is_empty() {
+            item.insert("parameters".to_owned(), Value::Array(common));
+        }
+        self.paths.insert(path.to_owned(), Value::Object(item).to_string());
+    }
+}
+
 /// Adds the paths of a row.
 pub(super) fn add(row: &ResourceDef, definitions: &mut Definitions, paths: &mut BTreeMap<String, String>) {
+    let (group, tag) = names(row);
+    let all = Row { row, gvk: row.gvk(), list: list_model(row), group, tag };
+    let mut out = Out { definitions, paths };
     let root = format!("/{}", super::path(&row.group, &row.version));
-    let scope = if row.namespaced() { "/namespaces/{namespace}" } else { "" };
-    let collection = format!("{root}{scope}/{}", row.plural);
-    let list = list_model(row);
-    let gvk = row.gvk();
-    let own = [Verb::List, Verb::Create, Verb::DeleteCollection];
-    operations(&collection, row, (&row.verbs, &own), (&gvk, &row.schema, &list, ""), definitions, paths);
-    if row.namespaced() && row.verbs.has(Verb::List) {
-        let everywhere = format!("{root}/{}", row.plural);
-        let listing = Verbs(vec![Verb::List]);
-        let own = [Verb::List];
-        operations(
-            &everywhere,
-            row,
-            (&listing, &own),
-            (&gvk, &row.schema, &list, "ForAllNamespaces"),
-            definitions,
-            paths,
-        );
+    let scoped = |root: &str| {
+        let scope = if row.namespaced() { "/namespaces/{namespace}" } else { "" };
+        format!("{root}{scope}/{}", row.plural)
+    };
+    all.discovery(&root, &mut out);
+    all.objects(&scoped(&root), &root, &mut out);
+    let watched = format!("{root}/watch");
+    if row.verbs.has(Verb::Watch) && !row.custom {
+        all.watches(&scoped(&watched), &watched, &mut out);
     }
-    let single = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
-    let item = format!("{collection}/{{name}}");
-    operations(&item, row, (&row.verbs, &single), (&gvk, &row.schema, &list, ""), definitions, paths);
-    for subresource in &row.subresources {
-        let kind = subresource.kind.clone().unwrap_or_else(|| row.gvk());
-        let Some(model) = model_of(&kind, row) else { continue };
-        let verbs = [Verb::Get, Verb::Update, Verb::Patch, Verb::Create];
-        let path = format!("{item}/{}", subresource.name);
-        let suffix = capitalized(&subresource.name);
-        operations(
-            &path,
-            row,
-            (&subresource.verbs, &verbs),
-            (&kind, &model, &list, &suffix),
-            definitions,
-            paths,
-        );
-    }
+    all.subresources(&format!("{}/{{name}}", scoped(&root)), &mut out);
+}
+
+/// `CoreV1` and `core_v1`, `RbacAuthorizationV1` and `rbacAuthorization_v1`.
+fn names(row: &ResourceDef) -> (String, String) {
+    let group = if row.group.is_empty() { "core" } else { row.group.trim_end_matches(".k8s.io") };
+    let group: String = group.split(['.', '-']).map(capitalized).collect();
+    let mut chars = group.chars();
+    let tag: String =
+        chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default();
+    (format!("{group}{}", capitalized(&row.version)), format!("{tag}_{}", row.version))
 }
 
 fn capitalized(text: &str) -> String {
@@ -108,162 +103,151 @@ fn capitalized(text: &str) -> String {
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }
 
-/// `AppsV1`, `CoreV1`, `RbacAuthorizationV1`: the group's first labels and the version.
-fn group_id(row: &ResourceDef) -> String {
-    let group = if row.group.is_empty() { "core" } else { row.group.trim_end_matches(".k8s.io") };
-    let words = group.split(['.', '-']).chain([row.version.as_str()]);
-    words.map(capitalized).collect()
-}
+/// An operation of a path, if its verb is served: verb, action, definition answered with, id.
+type Wanted<'a> = (Verb, Action, &'a str, String);
 
-fn operations(
-    path: &str,
-    row: &ResourceDef,
-    (served, here): (&Verbs, &[Verb]),
-    (kind, model, list, suffix): (&GroupVersionKind, &str, &str, &str),
-    definitions: &mut Definitions,
-    paths: &mut BTreeMap<String, String>,
-) {
-    let mut item = Map::new();
-    let scoped = if path.contains("{namespace}") { "Namespaced" } else { "" };
-    for verb in here.iter().copied().filter(|verb| served.has(*verb)) {
-        let answer = match verb {
-            Verb::List => list,
-            Verb::DeleteCollection | Verb::Delete => STATUS,
-            _ => model,
-        };
-        let operation = Operation {
-            verb,
-            kind: kind.clone(),
+impl Row<'_> {
+    /// Of a group version, once.
+    fn discovery(&self, root: &str, out: &mut Out<'_>) {
+        let path = format!("{root}/");
+        if !self.row.custom && !out.paths.contains_key(&path) {
+            let object = (&self.gvk, RESOURCES);
+            out.add(
+                &path,
+                vec![self.operation(Action::Discover, object, Some(RESOURCES), "", String::new())],
+            );
+        }
+    }
+
+    fn scoped(&self) -> String {
+        let scope = if self.row.namespaced() { "Namespaced" } else { "" };
+        format!("{scope}{}", self.row.kind)
+    }
+
+    fn objects(&self, collection: &str, root: &str, out: &mut Out<'_>) {
+        let (id, model) = (self.scoped(), self.row.schema.as_str());
+        let object = (&self.gvk, model);
+        let deleted = if self.row.returns_deleted { model } else { STATUS };
+        let many = [
+            (Verb::List, Action::List, self.list.as_str(), id.clone()),
+            (Verb::Create, Action::Create, model, id.clone()),
+            (Verb::DeleteCollection, Action::DeleteCollection, STATUS, format!("Collection{id}")),
+        ];
+        out.add(collection, self.served(collection, &self.row.verbs, object, "", many));
+        if self.row.namespaced() {
+            let everywhere = format!("{root}/{}", self.row.plural);
+            let id = format!("{}ForAllNamespaces", self.row.kind);
+            let list = [(Verb::List, Action::List, self.list.as_str(), id)];
+            out.add(&everywhere, self.served(&everywhere, &self.row.verbs, object, "", list));
+        }
+        let one = [
+            (Verb::Get, Action::Read, model, id.clone()),
+            (Verb::Update, Action::Replace, model, id.clone()),
+            (Verb::Delete, Action::Delete, deleted, id.clone()),
+            (Verb::Patch, Action::Patch, model, id),
+        ];
+        let item = format!("{collection}/{{name}}");
+        out.add(&item, self.served(&item, &self.row.verbs, object, "", one));
+    }
+
+    /// The old way to watch.
+    fn watches(&self, collection: &str, root: &str, out: &mut Out<'_>) {
+        let (kind, id) = (&self.row.kind, self.scoped());
+        let mut paths = vec![
+            (collection.to_owned(), Action::WatchList, format!("{id}List")),
+            (format!("{collection}/{{name}}"), Action::Watch, id),
+        ];
+        if self.row.namespaced() {
+            let id = format!("{kind}ListForAllNamespaces");
+            paths.push((format!("{root}/{}", self.row.plural), Action::WatchList, id));
+        }
+        for (path, action, id) in paths {
+            let wanted = [(Verb::Watch, action, WATCH_EVENT, id)];
+            let object = (&self.gvk, self.row.schema.as_str());
+            out.add(&path, self.served(&path, &self.row.verbs, object, "", wanted));
+        }
+    }
+
+    fn subresources(&self, item: &str, out: &mut Out<'_>) {
+        for subresource in &self.row.subresources {
+            let path = format!("{item}/{}", subresource.name);
+            let kind = subresource.kind.clone().unwrap_or_else(|| self.gvk.clone());
+            if kind.kind.ends_with("Options") {
+                self.connections(&path, &subresource.verbs, &kind, &subresource.name, out);
+                continue;
+            }
+            let Some(model) = model_of(&kind, self.row) else { continue };
+            // Upstream names a custom resource's scale by the resource.
+            let kind = if self.row.custom { self.gvk.clone() } else { kind };
+            let id = format!("{}{}", self.scoped(), capitalized(&subresource.name));
+            let wanted = [
+                (Verb::Get, Action::Read),
+                (Verb::Update, Action::Replace),
+                (Verb::Patch, Action::Patch),
+                (Verb::Create, Action::Create),
+            ]
+            .map(|(verb, action)| (verb, action, model.as_str(), id.clone()));
+            let object = (&kind, model.as_str());
+            let operations = self.served(&path, &subresource.verbs, object, &subresource.name, wanted);
+            out.add(&path, operations);
+        }
+    }
+
+    fn connections(&self, path: &str, verbs: &Verbs, kind: &GroupVersionKind, name: &str, out: &mut Out<'_>) {
+        let proxy = verbs.has(Verb::Delete);
+        let methods = if proxy { &PROXIED[..] } else { &["get", "post"] };
+        let paths: &[(&str, &str)] = if proxy { &[("", ""), ("/{path}", "WithPath")] } else { &[("", "")] };
+        for (suffix, named) in paths {
+            let path = format!("{path}{suffix}");
+            let operation = |method: &&'static str| {
+                let id = format!("{}{}{}{named}", capitalized(method), self.scoped(), capitalized(name));
+                let one = self.operation(Action::Connect(method), (kind, ""), None, name, id);
+                one.with_parameters(&path)
+            };
+            out.add(&path, methods.iter().map(operation).collect());
+        }
+    }
+
+    fn operation<'b>(
+        &'b self,
+        action: Action,
+        (kind, model): (&'b GroupVersionKind, &'b str),
+        answer: Option<&'b str>,
+        subresource: &'b str,
+        id: String,
+    ) -> Operation<'b> {
+        Operation {
+            action,
+            custom: self.row.custom,
+            kind,
+            noun: &self.row.kind,
+            subresource,
+            model,
             answer,
-            id: format!("{}{scoped}{}{suffix}", group_id(row), row.kind),
-            tag: format!("{}_{}", if row.group.is_empty() { "core" } else { tag(&row.group) }, row.version),
-        };
-        let (method, body) = render(&operation, model, definitions);
-        item.insert(method.to_owned(), body);
-    }
-    if item.is_empty() {
-        return;
-    }
-    let mut parameters = Vec::new();
-    for name in ["name", "namespace"] {
-        if path.contains(&format!("{{{name}}}")) {
-            parameters.push(parameter(definitions.dialect, "path", name, "string"));
+            watched: self.row.verbs.has(Verb::Watch),
+            group: &self.group,
+            tag: &self.tag,
+            id,
+            parameters: Vec::new(),
         }
     }
-    parameters.push(parameter(definitions.dialect, "query", "pretty", "string"));
-    item.insert("parameters".to_owned(), Value::Array(parameters));
-    paths.insert(path.to_owned(), Value::Object(item).to_string());
-}
 
-fn tag(group: &str) -> &str {
-    group.split('.').next().unwrap_or(group)
-}
-
-fn parameter(dialect: Dialect, place: &str, name: &str, type_: &str) -> Value {
-    let mut out = match dialect {
-        Dialect::V2 => json!({"in": place, "name": name, "type": type_, "uniqueItems": true}),
-        Dialect::V3 => json!({"in": place, "name": name, "schema": {"type": type_, "uniqueItems": true}}),
-    };
-    if let (Value::Object(map), "path") = (&mut out, place) {
-        map.insert("required".to_owned(), true.into());
+    /// Those of a path's operations that are served.
+    fn served<'b>(
+        &'b self,
+        path: &str,
+        served: &Verbs,
+        object: (&'b GroupVersionKind, &'b str),
+        subresource: &'b str,
+        wanted: impl IntoIterator<Item = Wanted<'b>>,
+    ) -> Vec<Operation<'b>> {
+        let wanted = wanted.into_iter().filter(|(verb, ..)| served.has(*verb));
+        wanted
+            .map(|(_, action, answer, id)| {
+                // A log is text.
+                let answer = Some(answer).filter(|_| subresource != "log");
+                self.operation(action, object, answer, subresource, id).with_parameters(path)
+            })
+            .collect()
     }
-    out
-}
-
-/// Method, action, first part of the operation id, query parameters.
-type Plan = (&'static str, &'static str, &'static str, Vec<(&'static str, &'static str)>);
-
-fn plan(verb: Verb) -> Plan {
-    match verb {
-        Verb::Create => ("post", "post", "create", WRITE.to_vec()),
-        Verb::Update => ("put", "put", "replace", WRITE.to_vec()),
-        Verb::Patch => {
-            ("patch", "patch", "patch", WRITE.iter().copied().chain([("force", "boolean")]).collect())
-        }
-        Verb::Get | Verb::Watch => ("get", "get", "read", Vec::new()),
-        Verb::List => ("get", "list", "list", LIST.to_vec()),
-        Verb::Delete => ("delete", "delete", "delete", DELETE.to_vec()),
-        Verb::DeleteCollection => {
-            let list = LIST.iter().filter(|(name, _)| !matches!(*name, "allowWatchBookmarks" | "watch"));
-            ("delete", "deletecollection", "deleteCollection", list.chain(&DELETE).copied().collect())
-        }
-    }
-}
-
-fn render(operation: &Operation<'_>, model: &str, definitions: &mut Definitions) -> (&'static str, Value) {
-    let dialect = definitions.dialect;
-    let (method, action, verb, query) = plan(operation.verb);
-    let mut parameters: Vec<Value> =
-        query.iter().map(|(name, type_)| parameter(dialect, "query", name, type_)).collect();
-    let body = match operation.verb {
-        Verb::Create | Verb::Update => Some((definitions.reference(model), true)),
-        Verb::Patch => Some((definitions.reference(PATCH), true)),
-        Verb::Delete | Verb::DeleteCollection => Some((definitions.reference(DELETE_OPTIONS), false)),
-        _ => None,
-    };
-    let answer = definitions.reference(operation.answer);
-    let GroupVersionKind { group, version, kind } = &operation.kind;
-    let mut out = Map::new();
-    out.insert("operationId".to_owned(), format!("{verb}{}", operation.id).into());
-    out.insert("tags".to_owned(), json!([operation.tag]));
-    out.insert("x-kubernetes-action".to_owned(), action.into());
-    out.insert(
-        "x-kubernetes-group-version-kind".to_owned(),
-        json!({"group": group, "version": version, "kind": kind}),
-    );
-    match (dialect, body) {
-        (Dialect::V2, Some((schema, required))) => {
-            let mut body = json!({"in": "body", "name": "body", "schema": schema});
-            if let (Value::Object(map), true) = (&mut body, required) {
-                map.insert("required".to_owned(), true.into());
-            }
-            parameters.insert(0, body);
-        }
-        (Dialect::V3, Some((schema, required))) => {
-            let types: Map<String, Value> = media_types(operation.verb, &schema);
-            let mut body = json!({"content": types});
-            if let (Value::Object(map), true) = (&mut body, required) {
-                map.insert("required".to_owned(), true.into());
-            }
-            out.insert("requestBody".to_owned(), body);
-        }
-        _ => {}
-    }
-    if !parameters.is_empty() {
-        out.insert("parameters".to_owned(), Value::Array(parameters));
-    }
-    out.insert("responses".to_owned(), responses(dialect, operation.verb, &answer));
-    (method, Value::Object(out))
-}
-
-fn media_types(verb: Verb, schema: &Value) -> Map<String, Value> {
-    let types: &[&str] = match verb {
-        Verb::Patch => &[
-            "application/apply-patch+yaml",
-            "application/json-patch+json",
-            "application/merge-patch+json",
-            "application/strategic-merge-patch+json",
-        ],
-        _ => &["*/*"],
-    };
-    types.iter().map(|type_| ((*type_).to_owned(), json!({"schema": schema}))).collect()
-}
-
-fn responses(dialect: Dialect, verb: Verb, answer: &Value) -> Value {
-    let codes: &[(&str, &str)] = match verb {
-        Verb::Create => &[("200", "OK"), ("201", "Created"), ("202", "Accepted")],
-        Verb::Update | Verb::Patch => &[("200", "OK"), ("201", "Created")],
-        Verb::Delete => &[("200", "OK"), ("202", "Accepted")],
-        _ => &[("200", "OK")],
-    };
-    let mut out = Map::new();
-    for (code, text) in codes {
-        let body = match dialect {
-            Dialect::V2 => json!({"description": text, "schema": answer}),
-            Dialect::V3 => json!({"description": text, "content": {"application/json": {"schema": answer}}}),
-        };
-        out.insert((*code).to_owned(), body);
-    }
-    out.insert("401".to_owned(), json!({"description": "Unauthorized"}));
-    Value::Object(out)
 }
