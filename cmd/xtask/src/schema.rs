@@ -5,8 +5,6 @@
 //! the discovery documents give the resource rows. Nothing is downloaded here: run
 //! `go mod download k8s.io/kubernetes@v1.37.2` and its siblings first.
 
-#[cfg(test)]
-mod documents;
 mod golang;
 #[cfg(test)]
 mod published;
