@@ -124,11 +124,20 @@ pub struct FieldError {
     pub value: Option<Value>,
     /// What would be right; may be empty.
     pub detail: String,
+    /// The value as text, where its own order of fields is not to be seen.
+    shown: Option<String>,
 }
 
 impl FieldError {
     fn new(kind: ErrorType, field: &FieldPath, value: Option<Value>, detail: impl Into<String>) -> Self {
-        Self { kind, field: field.clone(), value, detail: detail.into() }
+        Self { kind, field: field.clone(), value, detail: detail.into(), shown: None }
+    }
+
+    /// The same error, showing its value as `text`.
+    #[must_use]
+    pub fn showing(mut self, text: String) -> Self {
+        self.shown = Some(text);
+        self
     }
 
     /// A malformed value.
@@ -204,9 +213,10 @@ impl FieldError {
         let mut text = self.kind.text().to_owned();
         if let Some(value) = self.value.as_ref().filter(|_| self.kind.shows_value()) {
             text.push_str(": ");
-            match value {
-                Value::String(s) => text.push_str(&quote(s)),
-                other => text.push_str(&other.to_string()),
+            match (value, &self.shown) {
+                (_, Some(shown)) => text.push_str(shown),
+                (Value::String(s), None) => text.push_str(&quote(s)),
+                (other, None) => text.push_str(&other.to_string()),
             }
         }
         if !self.detail.is_empty() {

@@ -11,6 +11,7 @@
 pub mod duration;
 pub mod field;
 pub mod gvk;
+pub mod json;
 pub mod meta;
 pub mod names;
 pub mod quantity;

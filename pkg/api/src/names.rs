@@ -102,7 +102,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
         }
         _ => {
             let error = regex_error(
-                &format!("a qualified name {message}"),
+                &format!("a valid label key {message}"),
                 format,
                 &["MyName", "my.name", "123-abc"],
             );

@@ -19,6 +19,9 @@ pub enum SelectorError {
     /// Not a field selector.
     #[error("invalid selector: '{0}'; can't understand '{1}'")]
     Field(String, String),
+    /// A value that is not escaped as values are.
+    #[error("invalid field selector: {0}")]
+    Value(String),
     /// An operator outside `In`, `NotIn`, `Exists`, `DoesNotExist`.
     #[error("{0:?} is not a valid label selector operator")]
     Operator(String),
@@ -233,7 +236,7 @@ impl FieldSelector {
             let Some((field, value, equal)) = split else {
                 return Err(SelectorError::Field(text.to_owned(), part.clone()));
             };
-            terms.push(FieldTerm { field: field.to_owned(), value: unescape(value), equal });
+            terms.push(FieldTerm { field: field.to_owned(), value: unescape(value)?, equal });
         }
         Ok(Self { terms })
     }
@@ -270,13 +273,22 @@ fn split_unescaped(text: &str) -> Vec<String> {
     parts
 }
 
-fn unescape(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    let mut chars = value.chars();
+fn unescape(text: &str) -> Result<String, SelectorError> {
+    let wrong = |why: String| Err(SelectorError::Value(why));
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        out.push(if c == '\\' { chars.next().unwrap_or(c) } else { c });
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => out.push(c),
+                Some(other) => return wrong(format!("invalid escape sequence: \\{other}")),
+                None => return wrong("invalid escape sequence: \\".to_owned()),
+            },
+            ',' | '=' => return wrong(format!("unescaped character in value: {}", u32::from(c))),
+            c => out.push(c),
+        }
     }
-    out
+    Ok(out)
 }
 
 #[cfg(test)]

@@ -294,6 +294,17 @@ impl ApiError {
             })
     }
 
+    /// 500 with the bare text, as upstream answers for errors that are no statuses.
+    #[must_use]
+    pub fn unreasoned(message: &str) -> Self {
+        Self::from_status(Status {
+            status: "Failure".to_owned(),
+            message: message.to_owned(),
+            code: 500,
+            ..Status::default()
+        })
+    }
+
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Reason::BadRequest, message)

@@ -8,6 +8,7 @@ use copepod_api::{ApiResult, GroupVersionResource, Reason, meta};
 use copepod_registry::{Body, RequestContext, Target};
 use serde_json::{Value, json};
 
+use crate::health::Stage;
 use crate::server::Server;
 
 mod rbac;
@@ -34,14 +35,17 @@ impl Server {
     /// Runs every step until it succeeds; readiness follows.
     pub(crate) async fn bootstrap(&self) {
         self.registry.ready().await;
-        self.health.set(crate::health::ETCD, true);
+        self.health.set(Stage::Store, true);
         self.until_done("namespaces", || self.namespaces()).await;
-        self.health.set(crate::health::NAMESPACES, true);
+        self.health.set(Stage::Namespaces, true);
         self.until_done("rbac", || self.reconcile_rbac()).await;
-        self.health.set(crate::health::BOOTSTRAP, true);
+        self.health.set(Stage::Roles, true);
         self.until_done("priority", || self.priority()).await;
+        self.health.set(Stage::Priorities, true);
         self.until_done("authentication", || self.authentication_config()).await;
+        self.health.set(Stage::Authentication, true);
         self.until_done("kubernetes service", || self.own_service()).await;
+        self.health.set(Stage::Service, true);
         tracing::info!("bootstrap objects are in place");
     }
 

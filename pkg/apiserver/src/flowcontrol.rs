@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use copepod_api::field::quote;
 use copepod_api::{ApiResult, GroupVersionResource, Reason, meta};
-use copepod_registry::{Body, RequestContext, Target};
+use copepod_registry::{Patch, PatchKind, RequestContext, Target};
 use serde_json::{Value, json};
 
 use crate::server::Server;
@@ -51,10 +51,15 @@ async fn look(server: &Server) -> ApiResult<()> {
         let level = schema.pointer("/spec/priorityLevelConfiguration/name").and_then(Value::as_str);
         let level = level.unwrap_or_default();
         let condition = condition(level, levels.contains(level));
-        let Some(new) = with(&schema, condition, copepod_sys::clock::now()) else { continue };
+        let Some(condition) = due(&schema, condition, copepod_sys::clock::now()) else { continue };
         let cx = RequestContext { field_manager: MANAGER.to_owned(), ..RequestContext::internal() };
         let target = Target::new(None, meta::name(&schema)).sub("status");
-        match store.update(&cx, &target, Body::Value(new)).await {
+        let body = json!({
+            "kind": "FlowSchema", "apiVersion": format!("{GROUP}/v1"), "metadata": {"name": meta::name(&schema)},
+            "status": {"conditions": [condition]},
+        });
+        let patch = Patch { kind: PatchKind::Apply, body: body.to_string().into(), force: true };
+        match store.patch(&cx, &target, &patch).await {
             Err(error) if !error.is(Reason::Conflict) && !error.is(Reason::NotFound) => return Err(error),
             _ => {}
         }
@@ -73,26 +78,16 @@ fn condition(level: &str, exists: bool) -> Value {
     }
 }
 
-/// The object with the condition; `None` when it has it already.
-fn with(schema: &Value, mut condition: Value, now: jiff::Timestamp) -> Option<Value> {
-    let mut list =
-        schema.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    condition["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
-    match list.iter_mut().find(|c| c["type"] == "Dangling") {
-        Some(old) => {
-            if old["status"] == condition["status"] {
-                condition["lastTransitionTime"] = old["lastTransitionTime"].clone();
-            }
-            if *old == condition {
-                return None;
-            }
-            *old = condition;
-        }
-        None => list.push(condition),
-    }
-    let mut schema = schema.clone();
-    schema["status"]["conditions"] = list.into();
-    Some(schema)
+/// The condition as it is to be written; `None` when the object has it already.
+fn due(schema: &Value, mut condition: Value, now: jiff::Timestamp) -> Option<Value> {
+    let list = schema.pointer("/status/conditions").and_then(Value::as_array);
+    let old = list.into_iter().flatten().find(|c| c["type"] == "Dangling");
+    let same = old.filter(|old| old["status"] == condition["status"]);
+    condition["lastTransitionTime"] = match same {
+        Some(old) => old["lastTransitionTime"].clone(),
+        None => now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into(),
+    };
+    (old != Some(&condition)).then_some(condition)
 }
 
 #[cfg(test)]
@@ -102,10 +97,11 @@ mod tests {
     #[test]
     fn written_once() {
         let now = jiff::Timestamp::UNIX_EPOCH;
-        let first = with(&json!({"status": {}}), condition("x", false), now).unwrap();
-        assert_eq!(first["status"]["conditions"][0]["reason"], "NotFound");
-        assert_eq!(with(&first, condition("x", false), now), None);
-        let found = with(&first, condition("x", true), now).unwrap();
-        assert_eq!(found["status"]["conditions"][0]["status"], "False");
+        let first = due(&json!({"status": {}}), condition("x", false), now).unwrap();
+        assert_eq!(first["reason"], "NotFound");
+        let schema = json!({"status": {"conditions": [first]}});
+        assert_eq!(due(&schema, condition("x", false), now), None);
+        let found = due(&schema, condition("x", true), now).unwrap();
+        assert_eq!(found["status"], "False");
     }
 }

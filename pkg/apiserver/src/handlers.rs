@@ -20,6 +20,26 @@ mod write;
 /// The version this server is compatible with.
 pub(crate) const GIT_VERSION: &str = "v1.37.2";
 
+/// Paths of documents beside discovery and health checks.
+const PATHS: [&str; 9] = [
+    "/.well-known/openid-configuration",
+    "/api",
+    "/apis/",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/openapi/v3/",
+    "/openid/v1/jwks",
+    "/version",
+];
+
+/// A document about tokens' signatures, which clients may keep for an hour.
+fn cacheable(mut response: Response<Body>) -> Response<Body> {
+    let hour = HeaderValue::from_static("public, max-age=3600");
+    response.headers_mut().insert(header::CACHE_CONTROL, hour);
+    response
+}
+
 /// What no handler serves.
 fn not_found() -> Response<Body> {
     respond::text(404, "404 page not found\n")
@@ -39,15 +59,17 @@ impl Server {
             "/metrics" => {
                 Ok(respond::with_type(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics.render()))
             }
-            "/.well-known/openid-configuration" => Ok(respond::json(200, &self.openid_configuration())),
+            "/.well-known/openid-configuration" => {
+                Ok(cacheable(respond::json(200, &self.openid_configuration())))
+            }
             "/openid/v1/jwks" => {
                 let keys: Vec<_> =
                     self.authn.tokens.keys.iter().map(copepod_pki::jwt::PublicKey::to_jwk).collect();
                 let body = json!({"keys": keys}).to_string();
-                Ok(respond::with_type(200, "application/jwk-set+json", body))
+                Ok(cacheable(respond::with_type(200, "application/jwk-set+json", body)))
             }
             _ if trimmed.starts_with("/openapi/") => {
-                Ok(self.openapi.answer(trimmed, &call).await?.unwrap_or_else(not_found))
+                Ok(self.openapi.answer(trimmed, &call).await?.unwrap_or_else(crate::openapi::not_found))
             }
             _ if trimmed.starts_with("/api") => self.discover(trimmed, &call),
             _ => Ok(not_found()),
@@ -55,20 +77,8 @@ impl Server {
     }
 
     fn paths(&self) -> Vec<String> {
-        let mut paths: Vec<String> = [
-            "/healthz",
-            "/livez",
-            "/metrics",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/openid/v1/jwks",
-            "/readyz",
-            "/version",
-        ]
-        .map(str::to_owned)
-        .to_vec();
-        paths.push("/.well-known/openid-configuration".to_owned());
-        paths.push("/api".to_owned());
+        let mut paths: Vec<String> = PATHS.map(str::to_owned).to_vec();
+        paths.extend(self.health.paths());
         paths.extend(self.discovery.load().paths());
         paths.sort();
         paths
@@ -110,7 +120,7 @@ impl Server {
         let address = format!("{}:{}", self.advertised, self.port);
         match discovery.legacy(path, &address) {
             Some(document) => Ok(respond::object(200, accepted, document)),
-            None => Ok(not_found()),
+            None => self.no_resource(path.split('/').nth(2).filter(|_| path.starts_with("/apis/"))),
         }
     }
 
@@ -124,7 +134,7 @@ impl Server {
         if gvr == GroupVersionResource::new("", "v1", "bindings") {
             return self.bind(call).await;
         }
-        let Some(store) = self.registry.store(&gvr) else { return self.no_resource(info) };
+        let Some(store) = self.registry.store(&gvr) else { return self.no_resource(Some(&info.group)) };
         if !store.def().deprecation.is_empty() {
             call.warnings.add(store.def().deprecation.as_str());
         }
@@ -134,13 +144,13 @@ impl Server {
         let def = store.def();
         let sub = info.subresource.as_str();
         if !sub.is_empty() && def.subresource(sub).is_none() {
-            return self.no_resource(info);
+            return self.no_resource(Some(&info.group));
         }
         let everywhere = info.namespace.is_empty() && def.namespaced();
         let whole =
             matches!(info.verb.as_str(), "list" | "watch" | "deletecollection") || info.name.is_empty();
         if everywhere && !whole {
-            return self.no_resource(info);
+            return self.no_resource(Some(&info.group));
         }
         if !has_route(&call, def, everywhere) {
             return Err(not_allowed());
@@ -160,9 +170,10 @@ impl Server {
 
     /// A path below a group that has no such version, resource or subresource. Groups of upstream's own answer with a
     /// Status, all else with a text.
-    fn no_resource(&self, info: &crate::request::RequestInfo) -> ApiResult<Response<Body>> {
+    fn no_resource(&self, group: Option<&str>) -> ApiResult<Response<Body>> {
+        let group = group.unwrap_or_default();
         let rows = self.registry.rows();
-        let of_group = |row: &&Arc<copepod_api::ResourceDef>| !row.custom && row.group == info.group;
+        let of_group = |row: &&Arc<copepod_api::ResourceDef>| !row.custom && row.group == group;
         let mut versions = rows.iter().filter(of_group);
         if versions.next().is_none() {
             return Ok(not_found());

@@ -19,6 +19,20 @@ use crate::server::Call;
 
 mod merge;
 
+/// A document that there is not. Upstream's handler of these documents is not that of the API.
+pub(crate) fn not_found() -> Response<Body> {
+    bare(http::StatusCode::NOT_FOUND)
+}
+
+/// An answer of nothing but its code.
+fn bare(code: http::StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
 /// The documents' source.
 #[derive(Debug)]
 pub(crate) struct OpenApi {
@@ -89,9 +103,7 @@ impl OpenApi {
 
     async fn v2(&self, call: &Call) -> ApiResult<Response<Body>> {
         let Some(media_type) = v2_media_type(call.header(header::ACCEPT)) else {
-            // No object: upstream's handler of these documents is not that of the API.
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = http::StatusCode::NOT_ACCEPTABLE;
+            let mut response = bare(http::StatusCode::NOT_ACCEPTABLE);
             response.headers_mut().append(header::VARY, HeaderValue::from_static("Accept"));
             return Ok(response);
         };

@@ -20,6 +20,9 @@ const GZIP_THRESHOLD: usize = 128 * 1024;
 /// The identifying header of a streamed or whole JSON answer.
 pub(crate) const JSON: &str = "application/json";
 
+/// The type of plain texts.
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+
 /// A response of one media type.
 pub(crate) fn with_type(code: u16, media_type: &str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::whole(body));
@@ -34,7 +37,7 @@ pub(crate) fn with_type(code: u16, media_type: &str, body: impl Into<Bytes>) -> 
 
 /// A plain text.
 pub(crate) fn text(code: u16, body: impl Into<String>) -> Response<Body> {
-    let mut response = with_type(code, "text/plain; charset=utf-8", body.into());
+    let mut response = with_type(code, TEXT, body.into());
     response.headers_mut().insert("X-Content-Type-Options", HeaderValue::from_static("nosniff"));
     response
 }

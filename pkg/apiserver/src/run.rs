@@ -29,7 +29,7 @@ use crate::authz::node::NodeAuthorizer;
 use crate::config::{Config, go_duration};
 use crate::discovery::Discovery;
 use crate::error::ServeError;
-use crate::health::{self, Health};
+use crate::health::{Health, Stage};
 use crate::kubelet::{KubeletFiles, Kubelets};
 use crate::metrics::Metrics;
 use crate::openapi::OpenApi;
@@ -67,7 +67,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Serv
         let (server, shutdown, serving) = (Arc::clone(&server), shutdown.clone(), serving.clone());
         async move {
             shutdown.cancelled().await;
-            server.health.set(health::SHUTDOWN, false);
+            server.health.set(Stage::Running, false);
             tokio::time::sleep(GOODBYE).await;
             server.shutdown.cancel();
             serving.cancel();

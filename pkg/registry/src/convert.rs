@@ -1,5 +1,6 @@
 //! Conversion between the versions of one resource.
 
+use copepod_api::ResourceDef;
 use serde_json::Value;
 
 mod autoscaling;
@@ -56,6 +57,17 @@ impl Conversion {
             Self::ApiVersion => set_version(object, api_version),
             Self::Event => event::from_core(object),
         }
+    }
+}
+
+/// Annotations that a served version carries in place of fields it does not have. Upstream makes Tables and partial
+/// metadata from its internal form, which has the fields.
+#[must_use]
+pub fn served_annotations(def: &ResourceDef) -> &'static [&'static str] {
+    match (def.group.as_str(), def.version.as_str(), def.plural.as_str()) {
+        ("apps", "v1", "daemonsets") => &["deprecated.daemonset.template.generation"],
+        ("autoscaling", "v1", "horizontalpodautoscalers") => &autoscaling::ANNOTATIONS,
+        _ => &[],
     }
 }
 

@@ -2,7 +2,7 @@
 
 use copepod_api::{
     ApiError, Reason,
-    status::{Status, StatusCause, StatusDetails},
+    status::{StatusCause, StatusDetails},
 };
 use copepod_store::{StoreError, TokenError};
 
@@ -35,15 +35,10 @@ pub(crate) fn from_store(error: &StoreError) -> ApiError {
 
 /// The error of a bad continue token.
 pub(crate) fn from_token(error: &TokenError) -> ApiError {
-    ApiError::bad_request(error.to_string())
+    ApiError::bad_request(format!("invalid continue token: {error}"))
 }
 
 /// An error without a reason, as upstream answers for errors that are no statuses: 500 with the bare text.
 pub(crate) fn unreasoned(message: &str) -> ApiError {
-    ApiError::from_status(Status {
-        status: "Failure".to_owned(),
-        message: message.to_owned(),
-        code: 500,
-        ..Status::default()
-    })
+    ApiError::unreasoned(message)
 }

@@ -26,6 +26,9 @@ pub trait Hooks: Send + Sync {
     /// must be idempotent and depend on the object alone.
     fn default(&self, _object: &mut Value) {}
 
+    /// Defaults of what a client sends that depend on the time of the request; before its fields are owned.
+    fn default_now(&self, _now: Timestamp, _object: &mut Value) {}
+
     /// Clears what a client may not set and sets what the server owns, before validation of a create. The store has
     /// already set name, namespace, UID and creation time (a Job's generated selector needs the UID).
     fn prepare_create(&self, _cx: &HookContext<'_>, _new: &mut Value) {}

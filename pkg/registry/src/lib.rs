@@ -49,7 +49,7 @@ mod subresource;
 mod translated;
 
 pub use admission::{Admission, AdmissionChain, Attributes, Operation, Reinvocation, Round};
-pub use convert::ConversionCaller;
+pub use convert::{ConversionCaller, served_annotations};
 pub use hooks::{HookContext, Hooks, Plain};
 pub use object::{Deleted, Object, ObjectList, WatchItem, WatchKind, Written};
 pub use registry::{Registry, RegistryConfig};

@@ -1,7 +1,8 @@
 //! Object metadata: what the server fills in, and upstream's checks of what clients send.
 
 use copepod_api::{
-    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupVersion, GroupVersionKind, meta, names,
+    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupVersion, GroupVersionKind, ResourceDef,
+    meta, names,
 };
 use jiff::Timestamp;
 use rand::RngExt as _;
@@ -11,6 +12,18 @@ use serde_json::{Map, Value};
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest prefix of a generated name.
 const PREFIX: usize = 58;
+/// Finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+/// Groups whose kinds do not ask for a domain.
+const LENIENT_GROUPS: [&str; 7] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "coordination.k8s.io",
+    "events.k8s.io",
+    "node.k8s.io",
+    "policy",
+];
 /// Most bytes of all annotations together.
 const ANNOTATIONS: usize = 256 << 10;
 
@@ -180,6 +193,23 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> FieldErrors {
     errors.extend(labels_and_annotations(new, &path));
     errors.extend(owner_references(new, &path.child("ownerReferences")));
     errors
+}
+
+/// Finalizers without a domain, which kinds of the core's making want to know.
+pub(crate) fn plain_finalizers(object: &Value, def: &ResourceDef) -> FieldErrors {
+    if def.custom || LENIENT_GROUPS.contains(&def.group.as_str()) {
+        return FieldErrors::new();
+    }
+    let field = FieldPath::new("metadata").child("finalizers");
+    let plain = |name: &str| !name.contains('/') && !STANDARD_FINALIZERS.contains(&name);
+    let finalizers = meta::finalizers(object).into_iter().enumerate();
+    finalizers
+        .filter(|(_, name)| plain(name))
+        .map(|(at, name)| {
+            let text = "name is neither a standard finalizer name nor is it fully qualified";
+            FieldError::invalid(&field.index(at), name, text)
+        })
+        .collect()
 }
 
 fn common(object: &Value, path: &FieldPath) -> FieldErrors {

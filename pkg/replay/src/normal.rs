@@ -45,6 +45,8 @@ static TIME: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
 });
 static IP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(clusterIPs?:(?:\n +-)? )10\.[0-9.]+"));
+/// An address of 10.96.0.0/12 that was allocated, not asked for.
+static SERVICE_IP: LazyLock<Regex> = LazyLock::new(|| pattern(r"^10\.(9[6-9]|10[0-9]|11[01])\.[0-9.]+$"));
 static AGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[0-9]+[smhdy]([0-9]+[smhd])?$"));
 static JWT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+"));
@@ -121,6 +123,9 @@ fn field(key: &str, value: &mut Value) {
         }
         _ => None,
     };
+    if key == "keys" {
+        signing_keys(value);
+    }
     match (replaced, key, &mut *value) {
         (Some(text), ..) => *value = text.into(),
         (None, "clusterIPs", Value::Array(ips)) => {
@@ -132,6 +137,8 @@ fn field(key: &str, value: &mut Value) {
             for cell in cells {
                 if cell.as_str().is_some_and(|text| AGE.is_match(text)) {
                     *cell = "<age>".into();
+                } else if cell.as_str().is_some_and(|text| SERVICE_IP.is_match(text)) {
+                    *cell = "<ip>".into();
                 }
                 body(cell);
             }
@@ -148,6 +155,18 @@ fn field(key: &str, value: &mut Value) {
             });
         }
         (None, _, value) => body(value),
+    }
+}
+
+/// The public halves of keys that each server's node made for itself.
+fn signing_keys(keys: &mut Value) {
+    for key in keys.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        if key.contains_key("kty") {
+            let made = ["kid", "n", "x", "y"];
+            key.iter_mut()
+                .filter(|(name, _)| made.contains(&name.as_str()))
+                .for_each(|(_, v)| *v = "<made>".into());
+        }
     }
 }
 

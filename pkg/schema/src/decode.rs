@@ -13,9 +13,12 @@ use serde_json::Value;
 
 use crate::{canonical, node::SchemaRef};
 
+mod head;
 mod visit;
 mod yaml;
+mod yaml_error;
 
+pub use head::TypeMeta;
 use visit::{Context, Seed};
 pub use yaml::{Yaml, yaml};
 
@@ -82,11 +85,12 @@ impl DecodeError {
     pub fn to_api_error(&self, gvk: &GroupVersionKind) -> ApiError {
         let GroupVersionKind { version, kind, .. } = gvk;
         let text = match self {
-            Self::Syntax(text) => format!(
-                "the object provided is unrecognized (must be of type {kind}): \
-                 couldn't get version/kind; json parse error: {text}"
-            ),
-            _ => format!("{kind} in version {version:?} cannot be handled as a {kind}: {self}"),
+            Self::Syntax(text) => {
+                format!("the object provided is unrecognized (must be of type {kind}): {text}")
+            }
+            Self::Type(_) | Self::Strict(_) => {
+                format!("{kind} in version {version:?} cannot be handled as a {kind}: {self}")
+            }
         };
         ApiError::new(Reason::BadRequest, text)
     }
@@ -111,16 +115,15 @@ pub fn decode(
     finish(object, schema, context, validation)
 }
 
-/// Decodes a YAML body; duplicate keys are named by line.
+/// Decodes a parsed YAML body; keys given twice are complained of before all else.
 ///
 /// # Errors
 /// As [`decode`].
 pub fn decode_yaml(
-    body: &[u8],
+    parsed: &Yaml,
     schema: SchemaRef<'_>,
     validation: FieldValidation,
 ) -> Result<Decoded, DecodeError> {
-    let parsed = yaml(body).map_err(DecodeError::Syntax)?;
     let duplicates = parsed.strict_error().filter(|_| validation != FieldValidation::Ignore);
     match (decode_value(&parsed.value, schema, validation), duplicates) {
         (Ok(decoded), None) => Ok(decoded),
@@ -187,33 +190,9 @@ fn finish(
     Ok(Decoded { object, warnings: context.complaints })
 }
 
-/// Go's words for the syntax error at the position that `serde_json` found.
+/// Go's words for a syntax error that `serde_json` found.
 fn syntax_text(error: &serde_json::Error, body: &[u8]) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
-    }
-    let line = body.split(|b| *b == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
-    let at = line.get(error.column().saturating_sub(1)).copied();
-    let found = match at {
-        Some(b'\'') => "'\\''".to_owned(),
-        Some(byte) => format!("{:?}", char::from(byte)),
-        None => return error.to_string(),
-    };
-    let text = error.to_string();
-    let place = if text.starts_with("trailing characters") {
-        "after top-level value"
-    } else if text.starts_with("key must be a string") {
-        "looking for beginning of object key string"
-    } else if text.starts_with("expected `:`") {
-        "after object key"
-    } else if text.starts_with("expected `,` or `}`") {
-        "after object key:value pair"
-    } else if text.starts_with("expected `,` or `]`") {
-        "after array element"
-    } else {
-        "looking for beginning of value"
-    };
-    format!("invalid character {found} {place}")
+    copepod_api::json::error(body).unwrap_or_else(|| error.to_string())
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::{
 mod json;
 mod order;
 mod restore;
+mod shown;
 mod strategic;
 #[cfg(test)]
 mod tests;
@@ -73,7 +74,7 @@ impl PatchError {
                 "the server rejected our request due to an error in our request",
             )
             .with_details(StatusDetails::default()),
-            Self::Internal(_) => ApiError::new(Reason::InternalError, text),
+            Self::Internal(_) => ApiError::unreasoned(&text),
             Self::TooManyOperations(_) => {
                 ApiError::new(Reason::RequestEntityTooLarge, format!("Request entity is too large: {text}"))
             }
@@ -81,7 +82,8 @@ impl PatchError {
     }
 }
 
-/// Applies the body of a PATCH request to `current` and decodes the result: pruned, type-checked, canonical.
+/// Applies the body of a PATCH request to `current` and decodes the result: pruned, type-checked, canonical. `retyped`
+/// says what is wrong when the result is of another kind than `current`.
 ///
 /// # Errors
 /// The status to answer with: 400 for a malformed patch, 413 for too many operations, 422 where the patch does not
@@ -92,25 +94,31 @@ pub fn apply(
     body: &[u8],
     schema: SchemaRef<'_>,
     validation: FieldValidation,
+    retyped: impl Fn(&Value) -> Option<String>,
 ) -> Result<Decoded, ApiError> {
     let (patched, shown, complaints) = match type_ {
         PatchType::Json => {
-            let operations = json::operations(body).map_err(|error| error.to_api_error())?;
+            let operations = json::operations(body, validation).map_err(|error| error.to_api_error())?;
             let mut object = current.clone();
             json::run(&mut object, &operations).map_err(|error| error.to_api_error())?;
-            let shown = object.to_string();
+            let shown = shown::operated(&object, &operations, schema);
             (object, shown, json::complaints(body, validation))
         }
         PatchType::Merge => {
             let (patch, duplicates) =
-                parse(body).map_err(|text| ApiError::bad_request(format!("error decoding patch: {text}")))?;
+                if validation == FieldValidation::Ignore { decode::untyped(body) } else { parse(body) }
+                    .map_err(|text| ApiError::bad_request(format!("error decoding patch: {text}")))?;
+            if !patch.is_object() && !patch.is_array() {
+                return Err(ApiError::bad_request("Invalid JSON Patch"));
+            }
             let mut object = current.clone();
             merge(&mut object, &patch);
-            let shown = object.to_string();
+            let shown = shown::merged(&object, &patch, schema);
             (object, shown, duplicates)
         }
         PatchType::Strategic => {
             let (patch, duplicates) = parse(body).map_err(ApiError::bad_request)?;
+            let patch = if patch.is_null() { Value::Object(Map::new()) } else { patch };
             let object = strategic(current, &patch, schema).map_err(|error| error.to_api_error())?;
             if let Some(why) = restore::mismatch(&object, schema) {
                 return Err(unfit(&go_text(&patch), &why));
@@ -118,6 +126,9 @@ pub fn apply(
             (object, go_text(&patch), duplicates)
         }
     };
+    if let Some(why) = retyped(&patched) {
+        return Err(unfit(&shown, &why));
+    }
     finish(&patched, complaints, schema, validation).map_err(|detail| unfit(&shown, &detail))
 }
 
@@ -146,10 +157,10 @@ fn finish(
     Ok(Decoded { object: decoded.object, warnings: complaints })
 }
 
-/// Parses a patch that must be an object, naming duplicate fields.
+/// Parses a patch that must be an object, or `null`, naming duplicate fields.
 fn parse(body: &[u8]) -> Result<(Value, Vec<String>), String> {
     let (patch, duplicates) = decode::untyped(body)?;
-    if !patch.is_object() {
+    if !patch.is_object() && !patch.is_null() {
         let kind = type_name(&patch);
         return Err(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"));
     }
@@ -157,7 +168,8 @@ fn parse(body: &[u8]) -> Result<(Value, Vec<String>), String> {
 }
 
 /// What Go's decoder calls the type of a JSON value.
-pub(crate) fn type_name(value: &Value) -> &'static str {
+#[must_use]
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -171,7 +183,7 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 /// JSON merge patch (RFC 7396): objects merge, `null` deletes, everything else replaces.
 pub fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
-        *target = patch.clone();
+        *target = if target.is_object() { patch.clone() } else { without_nulls(patch) };
         return;
     };
     if !target.is_object() {
@@ -184,5 +196,17 @@ pub fn merge(target: &mut Value, patch: &Value) {
         } else {
             merge(target.entry(key).or_insert(Value::Null), value);
         }
+    }
+}
+
+/// What a merge patch puts where nothing was: no `null` is left in any object of it, those in lists included.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(list) => Value::Array(list.iter().map(without_nulls).collect()),
+        other => other.clone(),
     }
 }

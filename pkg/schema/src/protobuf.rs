@@ -96,7 +96,8 @@ pub fn open(body: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
 }
 
 /// Types of `meta/v1` that every group version registers as its own.
-const SHARED: [&str; 9] = [
+const SHARED: [&str; 10] = [
+    "APIVersions",
     "CreateOptions",
     "DeleteOptions",
     "GetOptions",

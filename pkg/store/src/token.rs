@@ -1,6 +1,6 @@
 //! Continue tokens of chunked lists: opaque to clients, upstream's form inside.
 
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{DecodeError, Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Revision;
@@ -21,7 +21,7 @@ pub enum TokenError {
     #[error("continue key is not valid: {0}")]
     Escapes(String),
     /// Of another server.
-    #[error("continue key is not valid: server does not recognize this encoded version {0:?}")]
+    #[error("continue key is not valid: server does not recognize this encoded version {0}")]
     Version(String),
 }
 
@@ -55,8 +55,11 @@ impl ContinueToken {
     /// # Errors
     /// A token this server did not make, or one whose key leaves the collection.
     pub fn decode(text: &str) -> Result<Self, TokenError> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|e| TokenError::Malformed(e.to_string()))?;
-        let wire: Wire = serde_json::from_slice(&bytes).map_err(|e| TokenError::Malformed(e.to_string()))?;
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text).map_err(|error| TokenError::Malformed(illegal(&error, text)))?;
+        let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| {
+            TokenError::Malformed(copepod_api::json::error(&bytes).unwrap_or_else(|| error.to_string()))
+        })?;
         if wire.v != "meta.k8s.io/v1" {
             return Err(TokenError::Version(wire.v));
         }
@@ -72,6 +75,15 @@ impl ContinueToken {
         }
         Ok(Self { revision: wire.rv, start: key.to_owned() })
     }
+}
+
+/// What Go's decoder says of a text that is not base64.
+fn illegal(error: &DecodeError, text: &str) -> String {
+    let at = match error {
+        DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => *at,
+        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => text.len().saturating_sub(1),
+    };
+    format!("illegal base64 data at input byte {at}")
 }
 
 #[cfg(test)]

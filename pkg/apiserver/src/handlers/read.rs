@@ -38,7 +38,7 @@ pub(super) fn one(
             Ok(respond::object(code, accepted, encode::document(&table).into()))
         }
         Form::PartialMetadata => {
-            let partial = table::partial(&object.to_value());
+            let partial = table::partial(def, &object.to_value());
             Ok(respond::object(code, accepted, encode::document(&partial).into()))
         }
         Form::Object | Form::PartialMetadataList => Ok(respond::object(code, accepted, object.to_bytes())),
@@ -68,7 +68,7 @@ impl Server {
             }
             Form::PartialMetadataList => {
                 let objects: Vec<_> = list.items.iter().map(copepod_registry::Object::to_value).collect();
-                let partial = table::partial_list(&objects, &list.metadata());
+                let partial = table::partial_list(store.def(), &objects, &list.metadata());
                 Ok(respond::object(200, accepted, encode::document(&partial).into()))
             }
         }

@@ -33,16 +33,22 @@ impl Include {
 }
 
 /// `PartialObjectMetadata` of an object.
-pub(super) fn partial(object: &Value) -> Value {
-    json!({
-        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
-        "metadata": object.get("metadata").cloned().unwrap_or_default(),
-    })
+pub(super) fn partial(def: &ResourceDef, object: &Value) -> Value {
+    let mut metadata = object.get("metadata").cloned().unwrap_or_default();
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        copepod_registry::served_annotations(def).iter().for_each(|name| drop(annotations.remove(*name)));
+        if annotations.is_empty()
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
+    }
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
 }
 
 /// `PartialObjectMetadataList` of objects and their list's metadata.
-pub(super) fn partial_list(objects: &[Value], metadata: &Value) -> Value {
-    let items: Vec<Value> = objects.iter().map(partial).collect();
+pub(super) fn partial_list(def: &ResourceDef, objects: &[Value], metadata: &Value) -> Value {
+    let items: Vec<Value> = objects.iter().map(|object| partial(def, object)).collect();
     json!({
         "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
     })
@@ -77,7 +83,7 @@ pub(super) fn render(def: &ResourceDef, include: Include, objects: &[Value], met
                 out["conditions"] = json!(row.conditions);
             }
             out["object"] = match include {
-                Include::Metadata => partial(object),
+                Include::Metadata => partial(def, object),
                 Include::None => Value::Null,
                 Include::Object => object.clone(),
             };

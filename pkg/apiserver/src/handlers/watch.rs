@@ -34,7 +34,7 @@ impl Framer {
         if self.encoding == Encoding::Protobuf {
             let object = item.object.to_value();
             let partial = self.target != Target::Object && item.kind != copepod_registry::WatchKind::Error;
-            let object = if partial { table::partial(&object) } else { object };
+            let object = if partial { table::partial(&self.def, &object) } else { object };
             if let Some(frame) = protobuf::watch_frame(item.kind.as_str(), &object) {
                 return frame;
             }
@@ -53,7 +53,7 @@ impl Framer {
                 }
                 table
             }
-            _ => table::partial(&object),
+            _ => table::partial(&self.def, &object),
         };
         let mut bytes = format!("{{\"type\":\"{}\",\"object\":", item.kind.as_str()).into_bytes();
         bytes.extend(copepod_schema::encode::document(&object));

@@ -1,6 +1,6 @@
 //! POST, PUT, PATCH and DELETE.
 
-use copepod_api::{ApiError, ApiResult, Reason};
+use copepod_api::{ApiError, ApiResult, Reason, ResourceDef};
 use copepod_registry::{Body as Content, Deleted, Patch, PatchKind, Target};
 use http::{Response, header};
 
@@ -27,24 +27,38 @@ async fn content(call: &mut Call) -> ApiResult<Content> {
 async fn delete_body(call: &mut Call) -> ApiResult<bytes::Bytes> {
     let encoding = body_encoding(call.header(header::CONTENT_TYPE))?;
     let body = call.read_body().await?;
-    if encoding == Encoding::Protobuf { protobuf::to_json(&body) } else { Ok(body) }
+    match encoding {
+        Encoding::Protobuf => protobuf::to_json(&body),
+        Encoding::Yaml if !body.is_empty() => {
+            let parsed = copepod_schema::decode::yaml(&body).map_err(ApiError::bad_request)?;
+            Ok(parsed.value.to_string().into())
+        }
+        Encoding::Yaml | Encoding::Json => Ok(body),
+    }
 }
 
-fn patch_kind(content_type: &str) -> ApiResult<PatchKind> {
+/// The kind of a patch. Built-in resources are refused another by their router, custom ones by their handler, and the
+/// texts are not the same.
+fn patch_kind(content_type: &str, def: &ResourceDef) -> ApiResult<PatchKind> {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let kinds = [PatchKind::Json, PatchKind::Merge, PatchKind::Strategic, PatchKind::Apply];
-    kinds.into_iter().find(|k| k.media_type() == media_type).ok_or_else(|| {
-        let all: Vec<&str> = kinds.iter().map(|k| k.media_type()).collect();
-        let mut error = ApiError::new(
-            Reason::UnsupportedMediaType,
-            format!(
-                "the body of the request was in an unknown format - accepted media types include: {}",
-                all.join(", ")
-            ),
-        );
-        error.status_mut().details = Some(copepod_api::status::StatusDetails::default());
-        error
-    })
+    let known = |k: &PatchKind| !(def.custom && *k == PatchKind::Strategic);
+    let mut kinds = kinds.into_iter().filter(known);
+    if let Some(kind) = kinds.clone().find(|k| k.media_type() == media_type) {
+        return Ok(kind);
+    }
+    let text = if def.custom {
+        let all: Vec<&str> = kinds.by_ref().map(|k| k.media_type()).collect();
+        format!(
+            "the body of the request was in an unknown format - accepted media types include: {}",
+            all.join(", ")
+        )
+    } else {
+        "415: Unsupported Media Type".to_owned()
+    };
+    let mut error = ApiError::new(Reason::UnsupportedMediaType, text);
+    error.status_mut().details = (!def.custom).then(copepod_api::status::StatusDetails::default);
+    Err(error)
 }
 
 impl Server {
@@ -90,7 +104,7 @@ impl Server {
 
     /// PATCH.
     pub(super) async fn patch(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
-        let kind = patch_kind(call.header(header::CONTENT_TYPE))?;
+        let kind = patch_kind(call.header(header::CONTENT_TYPE), store.def())?;
         let accepted = accepted(&call, Transforms::One)?;
         let options = WriteOptions::read_patch(&call.query, kind)?;
         let patch = Patch { kind, body: call.read_body().await?, force: options.force };

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use copepod_api::{ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupVersionKind};
 use copepod_registry::{DeleteOptions, FieldValidation, ListOptions, PatchKind};
+use copepod_schema::decode::{self, TypeMeta};
 use serde_json::Value;
 
 use super::Query;
@@ -74,7 +75,7 @@ impl WriteOptions {
             let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
             errors.push(FieldError::invalid(&path, manager, detail));
         }
-        let dry_run: Vec<&str> = query.all("dryRun").filter(|v| !v.is_empty()).collect();
+        let dry_run: Vec<&str> = query.all("dryRun").collect();
         check_dry_run(&dry_run, errors);
         let field_validation = match query.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
@@ -143,17 +144,17 @@ pub(crate) fn delete_options(body: &Bytes, query: &Query) -> ApiResult<(DeleteOp
 }
 
 fn delete_body(body: &Bytes) -> ApiResult<Value> {
-    let value: Value = serde_json::from_slice(body)
-        .or_else(|_| serde_saphyr::from_slice(body))
-        .map_err(|e| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {e}")))?;
-    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-    match text("kind") {
-        "" | "DeleteOptions" => Ok(value),
-        kind => Err(ApiError::bad_request(format!(
-            "no kind {kind:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
-            text("apiVersion")
-        ))),
+    let head = TypeMeta::read(body).map_err(ApiError::bad_request)?;
+    if !matches!(head.kind.as_str(), "" | "DeleteOptions") {
+        return Err(ApiError::bad_request(format!(
+            "no kind {:?} is registered for version {:?} in scheme \"pkg/runtime/scheme.go:111\"",
+            head.kind, head.api_version
+        )));
     }
+    let schema =
+        copepod_schema::protobuf::schema_of("v1", "DeleteOptions").expect("DeleteOptions are built in");
+    let decoded = decode::decode(body, schema, FieldValidation::Ignore);
+    decoded.map(|decoded| decoded.object).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
 fn delete_query(query: &Query) -> ApiResult<Value> {
@@ -167,7 +168,7 @@ fn delete_query(query: &Query) -> ApiResult<Value> {
     if let Some(policy) = query.get("propagationPolicy").filter(|p| !p.is_empty()) {
         map.insert("propagationPolicy".to_owned(), policy.into());
     }
-    let dry_run: Vec<Value> = query.all("dryRun").filter(|v| !v.is_empty()).map(Value::from).collect();
+    let dry_run: Vec<Value> = query.all("dryRun").map(Value::from).collect();
     if !dry_run.is_empty() {
         map.insert("dryRun".to_owned(), Value::Array(dry_run));
     }

@@ -56,17 +56,13 @@ pub fn selectable_fields(group: &str, resource: &str) -> &'static [SelectableFie
         ("events.k8s.io", "events") => NEW_EVENTS,
         ("", "secrets") => &[("type", "type", "")],
         ("", "namespaces") => &[("status.phase", "status.phase", ""), ("name", "metadata.name", "")],
-        ("", "persistentvolumes" | "persistentvolumeclaims") => &[("name", "metadata.name", "")],
-        ("", "replicationcontrollers") | ("apps", "replicasets") => {
-            &[("status.replicas", "status.replicas", "0")]
-        }
+        ("", "replicationcontrollers") => &[("status.replicas", "status.replicas", "0")],
         ("", "services") => &[("spec.clusterIP", "spec.clusterIP", ""), ("spec.type", "spec.type", "")],
         ("batch", "jobs") => &[("status.successful", "status.succeeded", "0")],
         ("certificates.k8s.io", "certificatesigningrequests" | "clustertrustbundles") => &[SIGNER],
         ("certificates.k8s.io", "podcertificaterequests") => {
             &[SIGNER, ("spec.podName", "spec.podName", ""), ("spec.nodeName", "spec.nodeName", "")]
         }
-        ("coordination.k8s.io", "leasecandidates") => &[("spec.leaseName", "spec.leaseName", "")],
         ("resource.k8s.io", "resourceslices") => &[
             ("spec.nodeName", "spec.nodeName", ""),
             ("spec.driver", "spec.driver", ""),

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, cell::RefCell};
 
 use copepod_api::{FieldErrors, names};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::at::At;
@@ -22,6 +23,8 @@ pub(crate) type CheckChange = fn(&At<'_>, &At<'_>);
 pub(crate) struct Kind {
     /// Functional defaults.
     pub(crate) defaults: &'static [Rule],
+    /// Defaults that depend on the clock.
+    pub(crate) defaults_now: fn(Timestamp, &mut Value),
     /// Whether create empties `status`.
     pub(crate) reset_status: bool,
     /// Further preparation of a create.
@@ -60,6 +63,7 @@ impl Kind {
     /// A kind with nothing of its own.
     pub(crate) const PLAIN: Self = Self {
         defaults: &[],
+        defaults_now: |_, _| {},
         reset_status: false,
         prepare_create: |_, _| {},
         prepare_update: |_, _, _| {},
@@ -111,6 +115,10 @@ impl Hooks for &'static Kind {
             }
             defaults::apply(self.defaults, object);
         }
+    }
+
+    fn default_now(&self, now: Timestamp, object: &mut Value) {
+        (self.defaults_now)(now, object);
     }
 
     fn prepare_create(&self, cx: &HookContext<'_>, new: &mut Value) {

@@ -199,7 +199,9 @@ fn only(ours: &[String], theirs: &[String]) -> String {
 }
 
 fn difference(case: &Value) -> Option<String> {
-    let (object, errors) = run(case);
+    let (mut object, errors) = run(case);
+    // What is stored is read with its defaults.
+    hooks_for(text(case, "/group"), text(case, "/resource")).default(&mut object);
     let (ours, theirs) = (plain(causes(&errors)), plain(upstream_causes(&case["answer"])));
     if ours != theirs {
         return Some(only(&ours, &theirs));

@@ -162,6 +162,14 @@ impl Store {
         match graceful {
             Some(seconds) if pending || seconds > 0 => Step::Mark(new),
             Some(_) => Step::MarkAndRemove(new),
+            // These two end their deletion by themselves, and set nothing but its time.
+            None if waits || kept => {
+                if meta::deletion_timestamp(&new).is_none() {
+                    let at = metadata::time(cx.now);
+                    meta::metadata_mut(&mut new).insert("deletionTimestamp".to_owned(), at.into());
+                }
+                if new == *object { Step::Pending } else { Step::Mark(new) }
+            }
             None if pending => {
                 mark_deleting(&mut new, cx.now);
                 if new == *object { Step::Pending } else { Step::Mark(new) }

@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{
     Store,
     pipeline::{Change, Part, is_conflict},
-    update::part,
+    update::{self, part},
 };
 use crate::{
-    codec,
+    codec, metadata,
     object::Written,
     ownership,
     request::{Patch, PatchKind, RequestContext, Target},
@@ -35,6 +35,9 @@ impl Store {
 
     async fn patch_here(&self, cx: &RequestContext, target: &Target, patch: &Patch) -> ApiResult<Written> {
         self.check_media_type(patch.kind)?;
+        if patch.kind != PatchKind::Apply && copepod_api::json::error(&patch.body).is_some() {
+            return Err(ApiError::bad_request("invalid JSON patch"));
+        }
         let part = match target.subresource.as_deref() {
             Some("scale") => return subresource::scale::patch(self, cx, target, patch).await,
             other => part(other)?,
@@ -70,13 +73,25 @@ impl Store {
         let make = |old: Option<&Value>| {
             let old = old.ok_or_else(|| self.not_found(&target.name))?;
             let current = row.serve(old.clone());
-            let patched = patch::apply(type_, &current, &patch.body, row.schema.root(), cx.field_validation)
-                .map_err(|error| self.named(error, &target.name))?;
+            let patched = patch::apply(
+                type_,
+                &current,
+                &patch.body,
+                row.schema.root(),
+                cx.field_validation,
+                |patched| {
+                    // A strategic patch is merged into the struct of the kind, whatever it says.
+                    let checked = type_ != PatchType::Strategic;
+                    checked.then(|| codec::type_mismatch(patched, &row.def.gvk())).flatten()
+                },
+            )?;
             for warning in patched.warnings {
                 cx.warnings.add(warning);
             }
             let mut object = patched.object;
-            self.check_patched_type(&object)?;
+            codec::set_type(&mut object, &row.def.gvk());
+            metadata::match_namespace(&mut object, target.namespace.as_deref())?;
+            update::check_names(&object, target)?;
             self.accept(&mut object);
             Ok(object)
         };
@@ -90,40 +105,25 @@ impl Store {
         part: Part,
         patch: &Patch,
     ) -> ApiResult<Written> {
-        let config = codec::applied(cx, &patch.body)?;
-        check_config(&config, target)?;
+        let (config, twice) = codec::applied(&patch.body)?;
         let row = &self.row;
         let uid = meta::uid(&config).to_owned();
         let make = |old: Option<&Value>| {
+            let mut object = ownership::apply(cx, row, old, &config, part.name(), patch.force)?;
+            codec::complain(cx, twice.as_deref())?;
             if old.is_none() && !uid.is_empty() {
                 let why = format!(
                     "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 );
                 return Err(ApiError::conflict(&self.resource(), &target.name, &why));
             }
-            let mut object = ownership::apply(cx, row, old, &config, part.name(), patch.force)?;
-            if old.is_none() {
-                let metadata = meta::metadata_mut(&mut object);
-                metadata.insert("name".to_owned(), target.name.clone().into());
-            }
+            metadata::match_namespace(&mut object, target.namespace.as_deref())?;
+            update::check_names(&object, target)?;
             self.default(&mut object);
             Ok(object)
         };
         let create = part == Part::Whole;
         self.change(cx, &Change { target, part, make: &make, create, owned: true }).await
-    }
-
-    /// A patch changes an object, not what it is.
-    fn check_patched_type(&self, patched: &Value) -> ApiResult<()> {
-        let text = |key: &str| patched.get(key).and_then(Value::as_str).unwrap_or_default();
-        let wanted = self.row.def.gvk();
-        if text("kind") == wanted.kind && text("apiVersion") == wanted.api_version() {
-            return Ok(());
-        }
-        let why = codec::wrong_type(text("kind"), text("apiVersion"), &wanted);
-        let shown = patched.to_string();
-        let error = copepod_api::FieldError::invalid(&copepod_api::FieldPath::new("patch"), shown, why);
-        Err(ApiError::invalid(&copepod_api::GroupVersionKind::default(), "", &vec![error]))
     }
 
     /// Custom resources know no strategic merge.
@@ -136,35 +136,6 @@ impl Store {
             "the body of the request was in an unknown format - accepted media types include: \
              application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         ))
-    }
-
-    /// A patch that does not fit is invalid for a nameless object of no kind; the object is named here.
-    fn named(&self, mut error: ApiError, name: &str) -> ApiError {
-        if error.is(Reason::Invalid)
-            && let Some(details) = &mut error.status_mut().details
-            && details.kind.is_empty()
-            && details.causes.iter().any(|cause| cause.field == "patch")
-        {
-            name.clone_into(&mut details.name);
-        }
-        error
-    }
-}
-
-/// Name and namespace of an applied configuration must be those of the path.
-fn check_config(config: &Value, target: &Target) -> ApiResult<()> {
-    let (name, namespace) = (meta::name(config), meta::namespace(config));
-    if name != target.name && !name.is_empty() {
-        return Err(ApiError::bad_request(format!(
-            "the name of the object ({name}) does not match the name on the URL ({})",
-            target.name
-        )));
-    }
-    match target.namespace.as_deref() {
-        Some(wanted) if !namespace.is_empty() && namespace != wanted => Err(ApiError::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the request ({wanted})"
-        ))),
-        _ => Ok(()),
     }
 }
 

@@ -204,7 +204,7 @@ impl Store {
         let mut unique = FieldErrors::new();
         for error in errors {
             if !unique.contains(error) {
-                unique.push(error.clone());
+                unique.push(codec::shown_in_order(error, self.row.working_schema.root()));
             }
         }
         Err(ApiError::invalid(&self.row.named_in_errors(), meta::name(object), &unique))

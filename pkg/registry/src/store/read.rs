@@ -53,7 +53,8 @@ impl Store {
     ) -> ApiResult<Object> {
         let cache = &self.core.cache;
         let key = self.key(target.namespace.as_deref(), &target.name);
-        let entry = match read_revision(resource_version)? {
+        let wanted = revision(resource_version).map_err(|why| ApiError::unreasoned(&why))?;
+        let entry = match wanted {
             None => cache.get_fresh(&key).await.map_err(|error| from_store(&error))?,
             // Whatever is there, and everything this server wrote.
             Some(0) => cache.get_fresh(&key).await.map_err(|error| from_store(&error))?,
@@ -164,12 +165,12 @@ impl Store {
 fn position(options: &ListOptions) -> ApiResult<(At, String)> {
     let wanted = read_revision(&options.resource_version)?;
     if !options.continue_.is_empty() {
+        let token = ContinueToken::decode(&options.continue_).map_err(|error| from_token(&error))?;
         if wanted.is_some_and(|revision| revision != 0) {
             return Err(ApiError::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
-        let token = ContinueToken::decode(&options.continue_).map_err(|error| from_token(&error))?;
         let at = if token.revision < 0 { At::Newest } else { At::Exact(token.revision) };
         return Ok((at, token.start));
     }

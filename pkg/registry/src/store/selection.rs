@@ -52,12 +52,14 @@ pub(super) fn selection(row: &Arc<Row>, options: &ListOptions) -> ApiResult<Sele
 }
 
 fn source(row: &Row, label: &str) -> ApiResult<Source> {
+    let def = &row.def;
+    // Kinds of the cluster that say which fields they know do not name the namespace.
+    let spaceless = !def.namespaced() && !kinds::selectable_fields(&def.group, &def.plural).is_empty();
     match label {
         "metadata.name" => return Ok(Source::Name),
-        "metadata.namespace" => return Ok(Source::Namespace),
+        "metadata.namespace" if !spaceless => return Ok(Source::Namespace),
         _ => {}
     }
-    let def = &row.def;
     let path = |path: &str| path.trim_start_matches('.').split('.').map(str::to_owned).collect();
     if def.custom {
         let found = def.selectable_fields.iter().find(|(field, _)| field == label);
@@ -78,8 +80,11 @@ fn unknown_field(row: &Row, label: &str) -> String {
     let def = &row.def;
     let known = kinds::selectable_fields(&def.group, &def.plural);
     match (known.is_empty(), def.plural.as_str()) {
-        (true, _) | (_, "replicasets") if !def.custom => {
+        (true, _) if !def.custom => {
             format!("{label:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        }
+        (_, "resourceslices") => {
+            format!("field label not supported for {}/{}, Kind={}: {label}", def.group, def.version, def.kind)
         }
         (_, "jobs") => format!("field label {label:?} not supported for Job"),
         _ => format!("field label not supported: {label}"),

@@ -109,7 +109,7 @@ pub(super) fn part(subresource: Option<&str>) -> ApiResult<Part> {
 }
 
 /// Name and namespace of a body must be those of the path.
-fn check_names(object: &Value, target: &Target) -> ApiResult<()> {
+pub(super) fn check_names(object: &Value, target: &Target) -> ApiResult<()> {
     let (name, namespace) = (meta::name(object), meta::namespace(object));
     if name.is_empty() {
         return Err(ApiError::bad_request(format!(

@@ -112,17 +112,19 @@ pub(crate) async fn patch(
         PatchKind::Merge => patches::PatchType::Merge,
         PatchKind::Strategic => patches::PatchType::Strategic,
         PatchKind::Apply => {
-            let config = codec::applied(cx, &patch.body)?;
+            let (config, twice) = codec::applied(&patch.body)?;
             let gvk = gvk();
             let type_ = ownership::Scale { gvk: &gvk, schema };
             return write(store, cx, target, &|current| {
-                ownership::apply_scale(cx, current, &config, type_, patch.force)
+                let scale = ownership::apply_scale(cx, current, &config, type_, patch.force)?;
+                codec::complain(cx, twice.as_deref())?;
+                Ok(scale)
             })
             .await;
         }
     };
     write(store, cx, target, &|current| {
-        let patched = patches::apply(type_, current, &patch.body, schema, cx.field_validation)?;
+        let patched = patches::apply(type_, current, &patch.body, schema, cx.field_validation, |_| None)?;
         Ok(recorded(cx, schema, current, patched.object))
     })
     .await

@@ -74,7 +74,7 @@ fn syntax_errors_win_and_read_as_go_writes_them() {
     };
     assert_eq!(text(r#"{"spec":1"#), "unexpected end of JSON input");
     assert_eq!(text(r#"{"spec":{}} x"#), "invalid character 'x' after top-level value");
-    assert_eq!(text("nope"), "invalid character 'o' looking for beginning of value");
+    assert_eq!(text("nope"), "invalid character 'o' in literal null (expecting 'u')");
 }
 
 #[test]

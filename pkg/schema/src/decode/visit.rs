@@ -239,8 +239,10 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let opaque = self.is_opaque();
-        if let Some(schema) = self.typed().filter(|s| !opaque && !matches!(s.kind(), Kind::Array | Kind::Any))
-        {
+        let fits = |s: &SchemaRef<'_>| {
+            s.format() != Format::IntOrString && matches!(s.kind(), Kind::Array | Kind::Any)
+        };
+        if let Some(schema) = self.typed().filter(|s| !opaque && !fits(s)) {
             self.scalar_mismatch("array", schema);
             while items.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(Value::Null);
@@ -267,7 +269,10 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         let alternative = self.schema.filter(|s| s.format() == Format::Json).and_then(SchemaRef::items);
         match self.schema {
             Some(schema)
-                if !opaque && schema.is_typed() && !matches!(schema.kind(), Kind::Object | Kind::Any) =>
+                if !opaque
+                    && schema.is_typed()
+                    && (schema.format() == Format::IntOrString
+                        || !matches!(schema.kind(), Kind::Object | Kind::Any)) =>
             {
                 self.scalar_mismatch("object", schema);
                 skip(entries)

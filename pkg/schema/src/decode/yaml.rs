@@ -16,12 +16,11 @@ pub struct Yaml {
 }
 
 impl Yaml {
-    /// Upstream's error for duplicate keys; none when there are none.
+    /// Upstream's error for keys given twice; none when there are none.
     #[must_use]
     pub fn strict_error(&self) -> Option<String> {
         let list = self.duplicates.join("\n  ");
-        (!list.is_empty())
-            .then(|| format!("error converting YAML to JSON: yaml: unmarshal errors:\n  {list}"))
+        (!list.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {list}"))
     }
 }
 
@@ -36,7 +35,7 @@ pub fn yaml(body: &[u8]) -> Result<Yaml, String> {
     {
         return Ok(Yaml { value, duplicates });
     }
-    let text = std::str::from_utf8(body).map_err(|error| format!("yaml: {error}"))?;
+    let text = first_document(std::str::from_utf8(body).map_err(|error| format!("yaml: {error}"))?);
     let mut options = serde_saphyr::Options::default();
     options.legacy_octal_numbers = true;
     options.with_snippet = false;
@@ -45,8 +44,25 @@ pub fn yaml(body: &[u8]) -> Result<Yaml, String> {
     let parsed = serde_saphyr::with_deserializer_from_str_with_options(text, options, |deserializer| {
         Tree { duplicates: &mut duplicates }.deserialize(deserializer)
     });
-    let value = parsed.map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))?;
+    let value = parsed.map_err(|error| super::yaml_error::error(&error.to_string(), text))?;
     Ok(Yaml { value, duplicates })
+}
+
+/// The first document of a stream, which is all that upstream reads.
+fn first_document(text: &str) -> &str {
+    let (mut at, mut begun) = (0, false);
+    for line in text.split_inclusive('\n') {
+        let marks = |mark: &str| {
+            line.strip_prefix(mark)
+                .is_some_and(|rest| rest.trim_end().is_empty() || rest.starts_with([' ', '\t']))
+        };
+        if marks("...") || (begun && marks("---")) {
+            return text.get(..at).unwrap_or(text);
+        }
+        begun |= marks("---") || !(line.trim().is_empty() || line.starts_with(['#', '%']));
+        at += line.len();
+    }
+    text
 }
 
 struct Tree<'d> {
@@ -149,6 +165,7 @@ mod tests {
         );
         assert!(parsed.duplicates.is_empty());
         assert!(yaml(b"a: [").is_err());
+        assert_eq!(yaml(b"---\na: 1\n---\nb: 2\n").expect("valid").value, json!({"a": 1}));
     }
 
     #[test]

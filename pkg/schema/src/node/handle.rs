@@ -146,6 +146,16 @@ impl<'a> SchemaRef<'a> {
         self.field(name).map(FieldRef::schema).or_else(|| self.additional())
     }
 
+    /// The node at a path of fields, indices and keys, such as `spec.ports[0].name`.
+    #[must_use]
+    pub fn at_path(self, path: &str) -> Option<Self> {
+        path.split('.').filter(|step| !step.is_empty()).try_fold(self, |at, step| {
+            let (name, indices) = step.split_once('[').unwrap_or((step, ""));
+            let at = at.child(name)?;
+            indices.split_terminator('[').try_fold(at, |at, _| at.items().or_else(|| at.additional()))
+        })
+    }
+
     /// The schema of a list's items.
     #[must_use]
     pub fn items(self) -> Option<Self> {

@@ -3,7 +3,6 @@
 //! Deliberate differences of upstream from the RFC, kept: `replace` of a missing member of an object adds it,
 //! negative indices count from the end, and the bytes that `copy` may add are limited.
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::PatchError;
@@ -16,19 +15,35 @@ pub const MAX_OPERATIONS: usize = 10_000;
 pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
 
 /// One operation; unknown members are ignored.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Operation {
-    #[serde(default)]
     op: String,
     path: Option<String>,
     from: Option<String>,
     /// Told apart from `null`, which is a value.
-    #[serde(default, deserialize_with = "present")]
     value: Option<Value>,
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+impl Operation {
+    fn read(value: Value) -> Result<Self, PatchError> {
+        let mut map = match value {
+            Value::Null => return Ok(Self { op: "unknown".to_owned(), ..Self::default() }),
+            Value::Object(map) => map,
+            other => return Err(mismatch(&other, "value of type handlers.jsonPatchOp")),
+        };
+        let mut text = |field: &str| match map.remove(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(mismatch(&other, &format!("struct field jsonPatchOp.{field} of type string"))),
+        };
+        let (op, path, from) = (text("op")?, text("path")?, text("from")?);
+        Ok(Self { op: op.unwrap_or_default(), path, from, value: map.remove("value") })
+    }
+
+    /// The places that the operation touches.
+    pub(super) fn pointers(&self) -> impl Iterator<Item = &str> {
+        self.path.iter().chain(&self.from).map(String::as_str)
+    }
 }
 
 /// Applies the patch in `body` to `object`, which keeps its old value when an operation fails half-way.
@@ -36,28 +51,35 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 /// # Errors
 /// A malformed patch, too many operations, or an operation that does not apply.
 pub fn json(object: &mut Value, body: &[u8]) -> Result<(), PatchError> {
-    let operations = operations(body)?;
+    let operations = operations(body, FieldValidation::Warn)?;
     let mut patched = object.clone();
     run(&mut patched, &operations)?;
     *object = patched;
     Ok(())
 }
 
-pub(super) fn operations(body: &[u8]) -> Result<Vec<Operation>, PatchError> {
+pub(super) fn operations(body: &[u8], validation: FieldValidation) -> Result<Vec<Operation>, PatchError> {
     let (value, _) = decode::untyped(body)
         .map_err(|text| PatchError::Malformed(format!("error decoding patch: {text}")))?;
-    if !value.is_array() {
-        return Err(PatchError::Malformed(format!(
-            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
-            super::type_name(&value)
-        )));
-    }
-    let operations: Vec<Operation> = serde_json::from_value(value)
-        .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
+    let list = match value {
+        Value::Null => return Ok(Vec::new()),
+        Value::Array(list) => list,
+        other if validation == FieldValidation::Ignore => {
+            let what = format!("{} into Go value of type jsonpatch.Patch", super::type_name(&other));
+            return Err(PatchError::Malformed(format!("json: cannot unmarshal {what}")));
+        }
+        other => return Err(mismatch(&other, "value of type []handlers.jsonPatchOp")),
+    };
+    let operations = list.into_iter().map(Operation::read).collect::<Result<Vec<_>, _>>()?;
     if operations.len() > MAX_OPERATIONS {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
     Ok(operations)
+}
+
+fn mismatch(found: &Value, wanted: &str) -> PatchError {
+    let what = format!("{} into Go {wanted}", super::type_name(found));
+    PatchError::Malformed(format!("error decoding patch: json: cannot unmarshal {what}"))
 }
 
 /// What strict validation objects to in the patch document itself.

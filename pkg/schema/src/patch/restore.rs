@@ -32,6 +32,9 @@ pub(super) fn mismatch(value: &Value, schema: SchemaRef<'_>) -> Option<String> {
         (Kind::Array, other) => Some(format!("cannot restore slice from {}", kind(other))),
         (Kind::String, Value::String(_)) | (Kind::Boolean, Value::Bool(_)) => None,
         (Kind::Integer | Kind::Number, Value::Number(_)) => None,
+        (Kind::String, Value::Number(number)) if number.is_i64() && schema.format() == Format::None => {
+            Some(format!("cannot convert int64 to {}", schema.go_type()))
+        }
         (Kind::String, _) if schema.format() == Format::None => Some("unrecognized type: string".to_owned()),
         (Kind::Boolean, _) => Some("unrecognized type: bool".to_owned()),
         (Kind::Integer | Kind::Number, _) => Some(format!("unrecognized type: {}", schema.go_type())),

@@ -55,12 +55,18 @@ fn bad_patches_are_refused() {
     );
     let order = json!({"spec": {"$setElementOrder/containers": "x"}});
     assert!(strategic(&live, &order, pod()).is_err());
-    let error =
-        apply(PatchType::Merge, &live, b"[]", pod(), FieldValidation::Warn).expect_err("not an object");
+    let error = apply(PatchType::Merge, &live, b"[]", pod(), FieldValidation::Warn, |_| None)
+        .expect_err("not an object");
     assert!(error.is(Reason::BadRequest), "{error}");
-    let error = apply(PatchType::Merge, &live, br#"{"spec":{"containers":1}}"#, pod(), FieldValidation::Warn);
+    let error =
+        apply(PatchType::Merge, &live, br#"{"spec":{"containers":1}}"#, pod(), FieldValidation::Warn, |_| {
+            None
+        });
     assert_eq!(error.expect_err("wrong type").code(), 422);
-    let strict = apply(PatchType::Strategic, &live, br#"{"spec":{"foo":1}}"#, pod(), FieldValidation::Strict);
+    let strict =
+        apply(PatchType::Strategic, &live, br#"{"spec":{"foo":1}}"#, pod(), FieldValidation::Strict, |_| {
+            None
+        });
     assert!(strict.expect_err("unknown").to_string().contains("unknown field \"spec.foo\""));
 }
 

@@ -81,8 +81,11 @@ fn generate_selector(job: &mut Value) {
     }
     let (name, uid) = (copepod_api::meta::name(job).to_owned(), copepod_api::meta::uid(job).to_owned());
     let Some(object) = job.as_object_mut() else { return };
+    // Labels that the template lent to the job are one map upstream: what is added to one is added to the other.
+    let lent = object.get("metadata").and_then(|m| m.get("labels")).cloned();
     let spec = map_mut(object, "spec");
     let labels = map_mut(map_mut(map_mut(spec, "template"), "metadata"), "labels");
+    let lent = lent.is_some_and(|lent| lent.as_object() == Some(labels));
     for (key, value) in [
         ("job-name", &name),
         ("batch.kubernetes.io/job-name", &name),
@@ -93,7 +96,10 @@ fn generate_selector(job: &mut Value) {
     }
     let selector = map_mut(map_mut(spec, "selector"), "matchLabels");
     selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| json!(uid));
-    labels_of_template(object);
+    if lent {
+        map_mut(object, "metadata").remove("labels");
+        labels_of_template(object);
+    }
 }
 
 #[cfg(test)]

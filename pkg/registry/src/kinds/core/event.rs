@@ -19,12 +19,13 @@ pub(crate) static KIND: Kind = Kind {
     ..Kind::PLAIN
 };
 
-/// What the two forms of an event call the same things.
+/// What the two forms of an event call the same things. Errors name most of them as the core's form does, whichever is
+/// sent.
 #[derive(Debug)]
 pub(crate) struct Names {
     /// The object an event is about.
     pub(crate) object: &'static str,
-    /// Who reports.
+    /// Who reports, in errors too.
     pub(crate) controller: &'static str,
     /// The text.
     pub(crate) message: &'static str,
@@ -53,7 +54,6 @@ pub(crate) fn validate(event: &At<'_>, names: &Names) {
         (_, true) => true,
     };
     if !fits {
-        // Named as the stored form names it, whichever form is sent.
         of.invalid_at("involvedObject.namespace", of.str(), "does not match event.namespace");
     }
     if newer {
@@ -71,36 +71,11 @@ fn complete(event: &At<'_>, terms: &Names) {
         let at = event.get(field);
         at.need();
         if at.str().len() > max {
-            at.invalid(format!("can have at most {max} characters"));
+            at.invalid_as("", format!("can have at most {max} characters"));
         }
     }
     let message = event.get(terms.message);
     if message.str().len() > 1024 {
-        message.invalid("can have at most 1024 characters");
-    }
-}
-
-/// Of a newer event only the series changes.
-pub(crate) fn unchanged(new: &At<'_>, old: &At<'_>, names: &Names) {
-    if !new.get("eventTime").present() {
-        return;
-    }
-    let fields = [
-        names.object,
-        "reason",
-        names.message,
-        "source",
-        "firstTimestamp",
-        "lastTimestamp",
-        "count",
-        "type",
-        "eventTime",
-        "action",
-        "related",
-        names.controller,
-        "reportingInstance",
-    ];
-    for field in fields {
-        new.get(field).immutable(&old.get(field));
+        message.invalid_at("message", "", "can have at most 1024 characters");
     }
 }

@@ -1,6 +1,7 @@
 //! Rules that taint devices.
 
 use copepod_api::names;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::hooks::HookContext;
@@ -9,9 +10,9 @@ use crate::kinds::kind::{Kind, keep_meta};
 
 /// Device taint rules.
 pub(crate) static KIND: Kind = Kind {
-    prepare_create: |cx, new| {
-        if let Some(taint) = new.pointer_mut("/spec/taint").and_then(Value::as_object_mut) {
-            fill(taint, "timeAdded", time(cx));
+    defaults_now: |now, rule| {
+        if let Some(taint) = rule.pointer_mut("/spec/taint").and_then(Value::as_object_mut) {
+            fill(taint, "timeAdded", time(now));
         }
     },
     prepare_update,
@@ -32,8 +33,8 @@ pub(crate) static KIND: Kind = Kind {
     ..Kind::WITH_STATUS
 };
 
-fn time(cx: &HookContext<'_>) -> String {
-    cx.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+fn time(now: Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// A changed effect starts anew, unless the client sets the time itself.
@@ -43,8 +44,8 @@ fn prepare_update(cx: &HookContext<'_>, new: &mut Value, old: &Value) {
     let same_time = of(new, "timeAdded") == of(old, "timeAdded");
     if let Some(taint) = new.pointer_mut("/spec/taint").and_then(Value::as_object_mut) {
         if changed && same_time {
-            taint.insert("timeAdded".to_owned(), time(cx).into());
+            taint.insert("timeAdded".to_owned(), time(cx.now).into());
         }
-        fill(taint, "timeAdded", time(cx));
+        fill(taint, "timeAdded", time(cx.now));
     }
 }

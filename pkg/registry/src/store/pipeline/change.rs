@@ -92,6 +92,9 @@ impl Store {
             options: &options,
             part: change.part,
         };
+        if change.part == Part::Whole {
+            self.row.hooks.default_now(cx.now, &mut new);
+        }
         if !change.owned {
             ownership::update(cx, &self.row, Some(&old), &mut new, change.part.name());
         }
@@ -176,6 +179,7 @@ impl Store {
         codec::canonical(new, &row.working_schema);
         ownership::keep_times(new, old);
         let mut errors = metadata::validate(new, row.def.namespaced(), |name| row.hooks.validate_name(name));
+        errors.extend(metadata::plain_finalizers(new, &row.def));
         errors.extend(metadata::validate_update(new, old));
         errors.extend(self.check_schema(cx, new, Some(old)));
         errors.extend(if status {
@@ -190,7 +194,10 @@ impl Store {
             }
         }
         let attributes = self.attributes(cx, context, Some(old));
-        cx.admission.validate(&attributes.get(), Some(new)).await
+        cx.admission.validate(&attributes.get(), Some(new)).await?;
+        // What is stored is read with its defaults.
+        row.hooks.default(new);
+        Ok(())
     }
 
     /// Stores, or deletes when the last finalizer of an object that is being deleted went.

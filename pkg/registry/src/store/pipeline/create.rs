@@ -45,6 +45,7 @@ impl Store {
             metadata::match_namespace(&mut new, target.namespace.as_deref())?;
             metadata::fill_new(&mut new, cx.now);
             let generated = name_it(&mut new);
+            self.row.hooks.default_now(cx.now, &mut new);
             if !owned {
                 ownership::update(cx, &self.row, None, &mut new, None);
             }
@@ -122,6 +123,7 @@ impl Store {
         row.hooks.prepare_create(&hook, new);
         codec::canonical(new, &row.working_schema);
         let mut errors = metadata::validate(new, row.def.namespaced(), |name| row.hooks.validate_name(name));
+        errors.extend(metadata::plain_finalizers(new, &row.def));
         errors.extend(self.check_schema(cx, new, None));
         errors.extend(row.hooks.validate_create(&hook, new));
         self.refuse(new, &errors)?;
@@ -129,7 +131,10 @@ impl Store {
             cx.warnings.add(warning);
         }
         let attributes = self.attributes(cx, context, None);
-        cx.admission.validate(&attributes.get(), Some(new)).await
+        cx.admission.validate(&attributes.get(), Some(new)).await?;
+        // What is stored is read with its defaults.
+        row.hooks.default(new);
+        Ok(())
     }
 }
 
