@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long)]
     service_account_private_key_file: Option<PathBuf>,
     /// How long a node may be silent before it counts as not ready, in seconds
-    #[arg(long, value_parser = seconds)]
+    #[arg(long, value_parser = copepod_config::parse_duration)]
     node_monitor_grace_period: Option<std::time::Duration>,
     /// How many ended pods may stay
     #[arg(long)]
@@ -72,17 +72,6 @@ struct Accepted {
     requestheader_client_ca_file: Option<PathBuf>,
 }
 
-/// A duration in Go's form for whole seconds and minutes: `40s`, `5m`.
-fn seconds(text: &str) -> Result<std::time::Duration, String> {
-    let (number, unit) = text.split_at(text.len().saturating_sub(1));
-    let number: u64 = number.parse().map_err(|_| format!("{text:?} is not a duration such as 40s or 5m"))?;
-    match unit {
-        "s" => Ok(std::time::Duration::from_secs(number)),
-        "m" => Ok(std::time::Duration::from_secs(number * 60)),
-        _ => Err(format!("{text:?} is not a duration such as 40s or 5m")),
-    }
-}
-
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut config = copepod_controllers::Config::new(args.kubeconfig, host_name());
     config.listen = args.serving.listen(args.secure_port);
@@ -104,16 +93,4 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         tracing::debug!(?accepted, "flags without effect on a single node");
         Ok(copepod_controllers::run(config, shutdown).await?)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations() {
-        assert_eq!(seconds("40s").unwrap().as_secs(), 40);
-        assert_eq!(seconds("5m").unwrap().as_secs(), 300);
-        assert!(seconds("").is_err() && seconds("5").is_err() && seconds("xs").is_err());
-    }
 }

@@ -1,6 +1,6 @@
 //! The copepod binary: one program for every part of the node.
 //!
-//! It answers to its own name with subcommands, and to the names of upstream's control-plane programs with their flags
+//! It answers to its own name with subcommands, and to the names of upstream's programs with their flags
 //! (`kube-apiserver --etcd-servers=…`), so that replacing the image in a manifest swaps a part. `main` only picks the
 //! command; each has a file of its own that turns flags into a component's `Config` and runs it.
 #![allow(
@@ -16,7 +16,9 @@ mod dns;
 mod flags;
 mod install_state;
 mod kubectl;
+mod kubelet;
 mod node_config;
+mod proxy;
 mod runtime;
 mod scheduler;
 mod server;
@@ -59,6 +61,10 @@ enum Command {
     ControllerManager(controller_manager::Args),
     /// Run the scheduler (also as `kube-scheduler`)
     Scheduler(scheduler::Args),
+    /// Run the kubelet alone, against any API server (also as `kubelet`)
+    Kubelet(kubelet::Args),
+    /// Run the proxy alone, against any API server (also as `kube-proxy`)
+    Proxy(proxy::Args),
     /// Run the cluster's DNS server
     Dns(dns::Args),
     /// Print a completion script for a shell
@@ -83,10 +89,12 @@ fn main() -> ExitCode {
 
 /// Upstream's program names become subcommands.
 fn multi_call(mut args: Vec<std::ffi::OsString>) -> Vec<std::ffi::OsString> {
-    const NAMES: [(&str, &str); 3] = [
+    const NAMES: [(&str, &str); 5] = [
         ("kube-apiserver", "apiserver"),
         ("kube-controller-manager", "controller-manager"),
         ("kube-scheduler", "scheduler"),
+        ("kubelet", "kubelet"),
+        ("kube-proxy", "proxy"),
     ];
     let name = args.first().map(std::path::Path::new).and_then(|p| p.file_name()).and_then(|n| n.to_str());
     let subcommand = NAMES.iter().find(|(known, _)| Some(*known) == name).map(|(_, subcommand)| *subcommand);
@@ -113,6 +121,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::ControllerManager(args) => controller_manager::run(args),
         Command::Scheduler(args) => scheduler::run(args),
+        Command::Kubelet(args) => kubelet::run(&args),
+        Command::Proxy(args) => proxy::run(&args),
         Command::Dns(args) => dns::run(args),
         Command::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "copepod", &mut std::io::stdout());

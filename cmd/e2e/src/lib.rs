@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests report to a terminal")]
 
 pub mod registry;
+pub mod script;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

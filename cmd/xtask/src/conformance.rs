@@ -10,7 +10,7 @@ mod cmd;
 mod debian;
 mod diff;
 mod document;
-mod images;
+pub(crate) mod images;
 mod invoke;
 mod junit;
 mod preflight;

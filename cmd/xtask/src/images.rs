@@ -29,9 +29,14 @@ pub(crate) fn run(task: &Images) -> anyhow::Result<()> {
     let Images::Build { names, profile } = task;
     let names = if names.is_empty() { all()? } else { names.clone() };
     upstream::ensure(upstream::Group::Bundled)?;
+    build_all(&names, profile, &workspace::root().join("bundle/images"))
+}
+
+/// Builds the images `names` into the folder `out`, and what of them cargo makes, with a cargo profile.
+pub(crate) fn build_all(names: &[String], profile: &str, out: &Path) -> anyhow::Result<()> {
     // Packages are called like their programs, as far as they go into images.
     let mut packages: Vec<String> = Vec::new();
-    for name in &names {
+    for name in names {
         let own = describe(name)?.files.into_values().filter_map(|source| match source {
             Source::Build(package) => Some(package),
             _ => None,
@@ -40,8 +45,7 @@ pub(crate) fn run(task: &Images) -> anyhow::Result<()> {
     }
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
     let programs = if packages.is_empty() { PathBuf::new() } else { cargo::build(profile, &packages)? };
-    let out = workspace::root().join("bundle/images");
-    names.iter().try_for_each(|name| build(name, &programs, &out))
+    names.iter().try_for_each(|name| build(name, &programs, out))
 }
 
 fn describe(name: &str) -> anyhow::Result<Description> {
@@ -66,7 +70,10 @@ pub(crate) fn build(name: &str, programs: &Path, out: &Path) -> anyhow::Result<(
     let recipe = describe(name)?.recipe(programs).with_context(|| format!("image {name}"))?;
     fs::create_dir_all(out)?;
     let to = out.join(format!("{name}.tar"));
-    recipe.build(&to).with_context(|| format!("image {name}"))?;
+    // Whoever reads it meanwhile keeps a whole one.
+    let unfinished = to.with_extension(format!("unfinished-{}", std::process::id()));
+    recipe.build(&unfinished).with_context(|| format!("image {name}"))?;
+    fs::rename(&unfinished, &to).with_context(|| to.display().to_string())?;
     println!("image {} in {} ({} kB)", recipe.name, to.display(), fs::metadata(&to)?.len() / 1000);
     Ok(())
 }

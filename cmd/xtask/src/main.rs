@@ -13,6 +13,7 @@ mod bundle;
 mod cargo;
 mod conformance;
 mod images;
+mod mirror;
 mod node;
 mod oracle;
 mod schema;
@@ -61,8 +62,8 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().task {
         Task::Node(options) => return node::run(&options),
         Task::Conformance(task) => return conformance::run(&task),
+        Task::Oracle(task) => return oracle::run(&task),
         Task::Upstream(task) => upstream::run(&task),
-        Task::Oracle(task) => oracle::run(&task),
         Task::Image(task) => images::run(&task),
         Task::Bundle(options) => bundle::run(&options),
         Task::Tidy => tidy::run(),

@@ -1,15 +1,16 @@
 //! The oracle: upstream's own components, built from the same modules as the suite, run in a node of their own.
 
+mod mixed;
+mod node;
 mod replay;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use anyhow::Context;
-use clap::{Args, Subcommand, ValueEnum};
-use copepod_testkit::{Implementation, Node, Oracle, Part, Parts};
+use clap::{Args, Subcommand};
 
-use crate::{upstream, workspace};
+use crate::upstream;
 
 /// The subcommands of `cargo xtask oracle`.
 #[derive(Debug, Subcommand)]
@@ -18,87 +19,67 @@ pub(crate) enum OracleTask {
     Build,
     /// Run a node of upstream's components until Ctrl-C; each can be replaced by ours or left out.
     Up(Up),
+    /// Let upstream's components work on our API server and ours on upstream's, and compare their logs with the usual.
+    Mixed(mixed::Mixed),
     /// Replay recorded requests on both API servers and show where the answers differ.
     Diff(replay::Diff),
     /// Write down what upstream's API server answers to requests, beside them.
     Record(replay::Scripts),
 }
 
-/// Who plays the parts.
+/// A node, and where it can be reached.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    #[arg(long, default_value = "upstream")]
-    apiserver: Who,
-    #[arg(long, default_value = "upstream")]
-    controller_manager: Who,
-    #[arg(long, default_value = "upstream")]
-    scheduler: Who,
-    /// With containerd and a bridge network.
-    #[arg(long, default_value = "none")]
-    kubelet: Who,
-    #[arg(long, default_value = "none")]
-    proxy: Who,
-    /// The program that plays the parts of `ours`.
-    #[arg(long, default_value = "bundle/current/bin/copepod")]
-    copepod: PathBuf,
+    #[command(flatten)]
+    cast: node::Cast,
     /// The loopback address of this machine at which the API answers.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Where to write the administrator's kubeconfig.
     #[arg(long, default_value = "oracle.kubeconfig")]
     kubeconfig: PathBuf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Who {
-    Upstream,
-    Ours,
-    None,
+    /// Run this on the node (its words follow) instead of waiting for Ctrl-C, with KUBECONFIG set; its exit code counts
+    #[arg(last = true)]
+    command: Vec<std::ffi::OsString>,
 }
 
 /// Runs one subcommand.
-pub(crate) fn run(task: &OracleTask) -> anyhow::Result<()> {
+pub(crate) fn run(task: &OracleTask) -> anyhow::Result<ExitCode> {
     match task {
-        OracleTask::Diff(diff) => return replay::diff(diff),
-        OracleTask::Record(scripts) => return replay::record(scripts),
-        OracleTask::Build | OracleTask::Up(_) => {}
+        OracleTask::Diff(diff) => return replay::diff(diff).map(|()| ExitCode::SUCCESS),
+        OracleTask::Record(scripts) => return replay::record(scripts).map(|()| ExitCode::SUCCESS),
+        OracleTask::Build | OracleTask::Up(_) | OracleTask::Mixed(_) => {}
     }
     for group in [upstream::Group::Bundled, upstream::Group::Oracle, upstream::Group::Test] {
         upstream::ensure(group)?;
     }
     match task {
         OracleTask::Up(up) => run_node(up),
-        _ => Ok(()),
+        OracleTask::Mixed(options) => mixed::run(options),
+        _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-fn run_node(up: &Up) -> anyhow::Result<()> {
-    let copepod = workspace::root().join(&up.copepod);
-    let mut node = Node::builder().name("oracle").start()?;
-    let oracle = Oracle::start(&mut node, &parts(up, &copepod))?;
-    let address = node.forward_from(up.listen, 6443)?;
-    std::fs::write(&up.kubeconfig, oracle.kubeconfig(&format!("https://{address}")))
-        .with_context(|| up.kubeconfig.display().to_string())?;
+fn run_node(up: &Up) -> anyhow::Result<ExitCode> {
+    let mut on = node::OracleNode::start("oracle", &up.cast, &node::Images::ensure()?)?;
+    let code = match up.command.split_first() {
+        Some((program, words)) => on.run(program, words)?,
+        None => announce(&mut on, up).map(|()| ExitCode::SUCCESS)?,
+    };
+    on.stop()?;
+    Ok(code)
+}
+
+fn announce(on: &mut node::OracleNode, up: &Up) -> anyhow::Result<()> {
+    let address = on.node.forward_from(up.listen, 6443)?;
+    on.write_kubeconfig(&up.kubeconfig, &format!("https://{address}"))?;
     println!("the API answers at https://{address}");
     println!("  export KUBECONFIG={}", std::path::absolute(&up.kubeconfig)?.display());
     println!("  {} get nodes", upstream::binary("kubectl")?.display());
-    println!("logs: {}/<component>.log; Ctrl-C ends it", node.host_path("/var/log").display());
+    println!("  nsenter -t {} -m -n -p -u -i -C  # a shell on the node", on.node.init_pid());
+    println!("logs: {}/<component>.log; Ctrl-C ends it", on.node.host_path("/var/log").display());
     wait_for_interrupt()?;
-    std::fs::remove_file(&up.kubeconfig)?;
-    node.stop()?;
-    Ok(())
-}
-
-fn parts(up: &Up, copepod: &Path) -> Parts {
-    let wishes = [up.apiserver, up.controller_manager, up.scheduler, up.kubelet, up.proxy];
-    Part::ALL.into_iter().zip(wishes).fold(Parts::default(), |parts, (part, who)| {
-        let implementation = match who {
-            Who::Upstream => Implementation::Upstream,
-            Who::Ours => Implementation::Ours(copepod.to_path_buf()),
-            Who::None => Implementation::None,
-        };
-        parts.with(part, implementation)
-    })
+    Ok(std::fs::remove_file(&up.kubeconfig)?)
 }
 
 /// Waits for Ctrl-C or SIGTERM.

@@ -1,11 +1,15 @@
 //! The kubelet's configuration: one struct, upstream's defaults in the type.
 
+mod file;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Taint;
+
+pub use file::KubeletConfiguration;
 
 /// Who makes the cgroups of pods and containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,11 +1,15 @@
 //! What the proxy needs to know.
 
+mod file;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use copepod_dataplane::{LocalDetect, Mode, Settings};
 use ipnet::IpNet;
+
+pub use file::KubeProxyConfiguration;
 
 /// On which of the node's addresses node ports answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,13 +30,13 @@ pub struct Config {
     pub kubeconfig: PathBuf,
     /// `--hostname-override`: the name of this Node.
     pub node_name: String,
-    /// The node's addresses, the primary one of each family first.
+    /// The node's addresses, the primary one of each family first; those of its Node when empty.
     pub node_ips: Vec<IpAddr>,
     /// `--proxy-mode`.
     pub mode: Mode,
     /// `--cluster-cidr`: the pods' addresses; packets from elsewhere to a cluster address are masqueraded.
     pub cluster_cidrs: Vec<IpNet>,
-    /// The cluster addresses' ranges.
+    /// The cluster addresses' ranges; those of the ServiceCIDRs when empty.
     pub service_cidrs: Vec<IpNet>,
     /// `--nodeport-addresses`.
     pub node_port_addresses: NodePortAddresses,

@@ -13,11 +13,12 @@
 mod config;
 mod feed;
 mod health;
+mod learn;
 mod metrics;
 mod node_health;
 mod run;
 mod serve;
 
-pub use config::{Config, NodePortAddresses};
+pub use config::{Config, KubeProxyConfiguration, NodePortAddresses};
 pub use copepod_dataplane::Mode;
 pub use run::{ProxyError, run};

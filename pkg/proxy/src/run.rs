@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::Config;
 use crate::feed::{Event, Feed, absorb};
 use crate::health::Health;
+use crate::learn::learn;
 use crate::metrics::Metrics;
 use crate::node_health::NodeHealth;
 use crate::serve;
@@ -51,6 +52,10 @@ pub enum ProxyError {
 pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), ProxyError> {
     let client_config = ClientConfig::from_kubeconfig(&config.kubeconfig)?.user_agent("kube-proxy");
     let client = Client::new(&client_config)?;
+    let config = learn(config, &client, &shutdown).await;
+    if shutdown.is_cancelled() {
+        return Ok(());
+    }
     let health = Arc::new(Health::new(config.health_timeout));
     let metrics = Arc::new(Metrics::default());
     let settings = config.settings();

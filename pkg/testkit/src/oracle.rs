@@ -4,6 +4,7 @@
 //! `/var/lib/etcd`, `/var/log/<component>.log`. Every trap of running them in namespaces is answered in
 //! [`flags`] and [`files`], beside the setting that answers it.
 
+mod dns;
 mod files;
 mod flags;
 
@@ -11,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::{Node, Service, TestkitError, upstream};
+
+/// The folder in which a node's containerd looks for `<registry>/hosts.toml`, and for `_default/hosts.toml`.
+pub(crate) const REGISTRIES: &str = "/etc/containerd/certs.d";
 
 /// How long a component may take to answer, on a slow machine under load.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -101,6 +105,12 @@ impl Parts {
         self
     }
 
+    /// Whether anybody plays `part`.
+    #[must_use]
+    pub fn plays(&self, part: Part) -> bool {
+        self.cast().any(|(p, who)| p == part && *who != Implementation::None)
+    }
+
     fn cast(&self) -> impl Iterator<Item = (Part, &Implementation)> {
         Part::ALL.into_iter().zip(&self.who)
     }
@@ -129,11 +139,20 @@ impl Oracle {
             let program = program(node, part, who)?;
             let service = Service::new(part.program(), program).args(flags::of(part, node));
             node.start_service(service.env("PATH", flags::path()?).restart(true))?;
-            if part == Part::Apiserver {
-                oracle.wait_for_apiserver(node)?;
+            match part {
+                Part::Apiserver => oracle.wait_for_apiserver(node)?,
+                // Without an API server the kubelet runs alone, and there are no names to serve.
+                Part::Kubelet if parts.plays(Part::Apiserver) => oracle.start_dns(node)?,
+                _ => {}
             }
         }
         Ok(oracle)
+    }
+
+    /// The file in which a node's containerd finds the mirror of all registries it knows nothing else about.
+    #[must_use]
+    pub fn mirror_file() -> PathBuf {
+        Path::new(REGISTRIES).join("_default/hosts.toml")
     }
 
     /// A kubeconfig of the administrator for the API at `server`, such as `https://127.0.0.1:6443`; keys included.
@@ -174,6 +193,15 @@ impl Oracle {
         let ready =
             || self.kubectl(node, &["get", "--raw", "/readyz"]).is_ok_and(|answer| answer.trim() == "ok");
         wait(node, Part::Apiserver.program(), ready)
+    }
+
+    /// Names for pods.
+    fn start_dns(&self, node: &mut Node) -> Result<(), TestkitError> {
+        let objects = Path::new("/etc/coredns/objects.yaml");
+        let path = node.host_path(objects);
+        std::fs::write(&path, dns::objects(node)).map_err(|e| TestkitError::file("write", path, e))?;
+        self.kubectl(node, &["apply", "-f", &objects.to_string_lossy()])?;
+        node.start_service(dns::service()?)
     }
 
     fn start_runtime(&self, node: &mut Node) -> Result<(), TestkitError> {

@@ -16,7 +16,7 @@ use crate::{upstream, workspace};
 const FORM: u8 = 1;
 
 /// Where the archive of all test images is, once it is built.
-pub(super) fn archive() -> anyhow::Result<PathBuf> {
+pub(crate) fn archive() -> anyhow::Result<PathBuf> {
     Ok(home()?.join(format!("images-{}-{}.tar", fingerprint()?, workspace::host_arch()?)))
 }
 

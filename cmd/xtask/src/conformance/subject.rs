@@ -1,21 +1,18 @@
 //! The cluster under test: a fresh node of our own, or one that is there already.
 
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 use copepod_image::{Archive, Registry, Serving};
 use copepod_sys::command;
-use copepod_testkit::{Cluster, ClusterOptions, LAN_ADDRESS, Side};
+use copepod_testkit::{Cluster, ClusterOptions, Side};
 use tokio::time::Instant;
 
 use super::images;
-use crate::{upstream, workspace};
+use crate::{mirror, upstream, workspace};
 
-/// Where the neighbour of the node serves the test images.
-const MIRROR_PORT: u16 = 5000;
 /// containerd asks this mirror for images of every registry that it knows nothing else about.
 const HOSTS: &str = "/etc/copepod/registry/_default/hosts.toml";
 
@@ -73,12 +70,7 @@ impl Subject {
         let cluster = Cluster::start(&options, &mut |step| {
             eprintln!("{:6.1} s  {step}", begun.elapsed().as_secs_f64());
         })?;
-        let address = SocketAddr::from((LAN_ADDRESS, MIRROR_PORT));
-        let mirror = images.serve(cluster.node.listen(Side::Lan, address)?)?;
-        let hosts = cluster.node.host_path(HOSTS);
-        fs::create_dir_all(hosts.parent().unwrap_or(&hosts)).with_context(|| hosts.display().to_string())?;
-        let text = format!("server = \"http://{address}\"\n[host.\"http://{address}\"]\n");
-        fs::write(&hosts, text).with_context(|| hosts.display().to_string())?;
+        let mirror = mirror::serve(images, &cluster.node, Path::new(HOSTS))?;
         let kubeconfig = cluster.node.layout().kubeconfig("admin");
         Ok(Self { own: Some((cluster, mirror)), kubeconfig })
     }

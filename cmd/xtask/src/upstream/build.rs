@@ -140,17 +140,27 @@ fn is_static(elf: &[u8]) -> bool {
 
 /// Lists the finished binaries of the pinned versions, so that tests and people find them without knowing versions.
 fn write_ready() -> anyhow::Result<()> {
-    let mut lines = String::new();
-    for tool in TOOLS {
-        let dir = bin_dir(tool, workspace::host_arch()?)?;
-        for binary in tool.binaries.iter().filter(|b| dir.join(b.name).exists()) {
-            lines.push_str(&format!("{}\n", dir.join(binary.name).display()));
+    publish(&workspace::cache()?.join("upstream"), || {
+        let mut lines = String::new();
+        for tool in TOOLS {
+            let dir = bin_dir(tool, workspace::host_arch()?)?;
+            for binary in tool.binaries.iter().filter(|b| dir.join(b.name).exists()) {
+                lines.push_str(&format!("{}\n", dir.join(binary.name).display()));
+            }
         }
-    }
-    let ready = workspace::cache()?.join("upstream/READY");
-    // Two tasks may run at once.
-    let unfinished = ready.with_extension(format!("unfinished-{}", std::process::id()));
-    fs::write(&unfinished, lines)?;
+        Ok(lines)
+    })
+}
+
+/// Writes READY in `folder` anew. Two tasks may build at once: each looks what there is only when it is its turn to
+/// write, so the later one never forgets what the earlier one has finished.
+fn publish(folder: &Path, list: impl Fn() -> anyhow::Result<String>) -> anyhow::Result<()> {
+    let path = folder.join("READY.lock");
+    let turn = fs::File::create(&path).with_context(|| path.display().to_string())?;
+    turn.lock().with_context(|| path.display().to_string())?;
+    let ready = folder.join("READY");
+    let unfinished = folder.join("READY.unfinished");
+    fs::write(&unfinished, list()?).with_context(|| unfinished.display().to_string())?;
     fs::rename(&unfinished, &ready).with_context(|| ready.display().to_string())
 }
 
@@ -164,6 +174,34 @@ mod tests {
         assert_eq!(parse_version(block, "a/b").as_deref(), Some("v1.2.3"));
         assert_eq!(parse_version("require a/b v2.0.0\n", "a/b").as_deref(), Some("v2.0.0"));
         assert_eq!(parse_version(block, "a").as_deref(), None);
+    }
+
+    #[test]
+    fn tasks_that_build_at_once_lose_nothing() {
+        let folder = std::env::temp_dir().join(format!("copepod-ready-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let list = || -> anyhow::Result<String> {
+            let entries = fs::read_dir(&folder)?.map(|e| Ok(e?.file_name().to_string_lossy().into_owned()));
+            let names: Vec<String> = entries.collect::<std::io::Result<_>>()?;
+            Ok(names.into_iter().filter(|name| name.starts_with("tool")).collect::<Vec<_>>().join("\n"))
+        };
+        std::thread::scope(|scope| {
+            let tasks: Vec<_> = (0..4)
+                .map(|task| {
+                    let (folder, list) = (&folder, &list);
+                    scope.spawn(move || {
+                        for number in 0..25 {
+                            fs::write(folder.join(format!("tool-{task}-{number}")), "").unwrap();
+                            publish(folder, list).unwrap();
+                        }
+                    })
+                })
+                .collect();
+            tasks.into_iter().for_each(|task| task.join().unwrap());
+        });
+        let listed = fs::read_to_string(folder.join("READY")).unwrap().lines().count();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(listed, 100);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use copepod_pki::{Authority, Leaf, ensure_signing_key};
 use serde_json::json;
 
 use super::flags::CONTAINERD_SOCKET;
+use super::{REGISTRIES, dns};
 use crate::{Node, TestkitError, upstream};
 
 pub(super) const ADMIN: &str = "/etc/kubernetes/admin.conf";
@@ -80,6 +81,7 @@ pub(super) fn prepare(node: &Node) -> Result<Credentials, TestkitError> {
     let user = format!("system:node:{}", node.name());
     let kubelet = issue(&user, Some("system:nodes"))?;
     write(&node.host_path("/etc/kubernetes/kubelet.conf"), &kubelet.kubeconfig(&server))?;
+    write(&node.host_path("/etc/kubernetes/kube-proxy.yaml"), &format!("{:#}\n", proxy(node)))?;
     issue("kubernetes-admin", Some("system:masters"))
 }
 
@@ -91,14 +93,16 @@ fn server(node: &Node) -> Leaf {
     Leaf::server("kube-apiserver", dns, addresses.into_iter().map(IpAddr::V4).collect())
 }
 
-/// Writes what kubelet, kube-proxy, containerd and the CNI plugins read, and puts the plugins in their place.
+/// Writes what kubelet, containerd, CoreDNS and the CNI plugins read, and puts the plugins in their place.
 pub(super) fn prepare_runtime(node: &Node) -> Result<(), TestkitError> {
-    write(&node.host_path(CONTAINERD_CONFIG), CONTAINERD)?;
+    write(&node.host_path(CONTAINERD_CONFIG), &containerd())?;
     write(&node.host_path("/etc/kubernetes/kubelet.yaml"), &format!("{:#}\n", kubelet()))?;
-    write(&node.host_path("/etc/kubernetes/kube-proxy.yaml"), &format!("{:#}\n", proxy(node)))?;
+    write(&node.host_path(dns::COREFILE), &dns::corefile(node))?;
     write(&node.host_path("/etc/cni/net.d/10-bridge.conflist"), &format!("{:#}\n", network()))?;
-    let bin = node.host_path("/opt/cni/bin");
-    fs::create_dir_all(&bin).map_err(|e| TestkitError::file("create", &bin, e))?;
+    let (bin, manifests) = (node.host_path("/opt/cni/bin"), node.host_path("/etc/kubernetes/manifests"));
+    for dir in [&bin, &manifests] {
+        fs::create_dir_all(dir).map_err(|e| TestkitError::file("create", dir, e))?;
+    }
     for plugin in CNI_PLUGINS {
         let to = bin.join(plugin);
         fs::copy(upstream(plugin)?, &to).map_err(|e| TestkitError::file("copy", &to, e))?;
@@ -110,6 +114,12 @@ fn write(path: &Path, text: &str) -> Result<(), TestkitError> {
     let dir = path.parent().unwrap_or(path);
     fs::create_dir_all(dir).map_err(|e| TestkitError::file("create", dir, e))?;
     fs::write(path, text).map_err(|e| TestkitError::file("write", path, e))
+}
+
+fn containerd() -> String {
+    format!(
+        "{CONTAINERD}[plugins.\"io.containerd.cri.v1.images\".registry]\n  config_path = \"{REGISTRIES}\"\n"
+    )
 }
 
 /// A nested machine may not raise OOM scores, load AppArmor profiles or listen with NRI.
@@ -138,9 +148,12 @@ fn kubelet() -> serde_json::Value {
         "authentication": {"x509": {"clientCAFile": "/etc/kubernetes/pki/ca.crt"}, "anonymous": {"enabled": false}},
         "authorization": {"mode": "Webhook"},
         "cgroupDriver": "cgroupfs",
-        "clusterDNS": ["10.96.0.10"],
+        "clusterDNS": [dns::ADDRESS],
         "clusterDomain": "cluster.local",
         "containerRuntimeEndpoint": format!("unix://{CONTAINERD_SOCKET}"),
+        // The disk is the whole machine's, and others fill it.
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "2%", "imagefs.available": "2%"},
+        "imageGCHighThresholdPercent": 100,
         // Build machines still have version 1, and swap; the score is not a nested machine's to set.
         "failCgroupV1": false,
         "failSwapOn": false,
