@@ -19,10 +19,11 @@ pub(super) fn render(old: &Results, new: &Results, upstream: &BTreeMap<String, f
         }
     };
     let both = || new.specs.iter().map(|(name, outcome)| (name, old.specs.get(name), outcome));
-    let newly = both().filter(|(_, o, n)| !passed(*o) && passed(Some(n))).map(|(name, ..)| name.clone());
-    section("newly passing", newly.collect());
+    let first = |o: Option<&Outcome>| if o.is_none() { " (not run before)" } else { "" };
+    let newly = both().filter(|(_, o, n)| !passed(*o) && passed(Some(n)));
+    section("newly passing", newly.map(|(name, o, _)| format!("{name}{}", first(o))).collect());
     let newly = both().filter(|(_, o, n)| !failed(*o) && failed(Some(n)));
-    section("newly failing", newly.map(|(name, _, n)| format!("{name}: {}", n.cause)).collect());
+    section("newly failing", newly.map(|(name, o, n)| format!("{name}{}: {}", first(o), n.cause)).collect());
     let gone = old.specs.keys().filter(|name| !new.specs.contains_key(*name));
     section("no longer run", gone.cloned().collect());
     let slow = both().filter_map(|(name, _, n)| slower(name, n, upstream));
@@ -55,7 +56,7 @@ mod tests {
         let upstream = BTreeMap::from([("a".to_string(), 2.0), ("c".to_string(), 8.0)]);
         assert_eq!(
             render(&old, &new, &upstream),
-            "newly passing: 2\n  a\n  c\nnewly failing: 1\n  b: why\nno longer run: 1\n  d\n\
+            "newly passing: 2\n  a\n  c (not run before)\nnewly failing: 1\n  b: why\nno longer run: 1\n  d\n\
              slower than twice upstream: 1\n  9 s, upstream 2 s: a\n"
         );
     }

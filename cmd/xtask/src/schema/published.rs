@@ -108,7 +108,8 @@ impl Published {
         let validation = if release == "HEAD" { FieldValidation::Strict } else { FieldValidation::Ignore };
         let json = self.given(release, stem, "json");
         let tree = decode::decode(&json, schema, validation).map_err(wrong(stem, "JSON"))?.object;
-        let yaml = self.given(release, stem, "yaml");
+        let yaml =
+            decode::yaml(&self.given(release, stem, "yaml")).map_err(|why| format!("{stem}, YAML: {why}"))?;
         let yaml = decode::decode_yaml(&yaml, schema, validation).map_err(wrong(stem, "YAML"))?.object;
         let bytes = self.given(release, stem, "pb");
         let message = protobuf::open(&bytes).and_then(|envelope| protobuf::decode(&envelope, schema));
