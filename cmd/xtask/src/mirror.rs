@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::Context;
-use copepod_image::{Registry, Serving};
+use copepod_image::{Registry, Serving, mirror_hosts};
 use copepod_testkit::{LAN_ADDRESS, Node, Side};
 
 /// Where the neighbour serves.
@@ -17,7 +17,6 @@ pub(crate) fn serve(images: Registry, node: &Node, hosts: &Path) -> anyhow::Resu
     let serving = images.serve(node.listen(Side::Lan, address)?)?;
     let hosts = node.host_path(hosts);
     fs::create_dir_all(hosts.parent().unwrap_or(&hosts)).with_context(|| hosts.display().to_string())?;
-    let text = format!("server = \"http://{address}\"\n[host.\"http://{address}\"]\n");
-    fs::write(&hosts, text).with_context(|| hosts.display().to_string())?;
+    fs::write(&hosts, mirror_hosts(address)).with_context(|| hosts.display().to_string())?;
     Ok(serving)
 }

@@ -25,7 +25,7 @@ pub use error::ImageError;
 pub use import::Importer;
 pub use recipe::{Entry, Recipe};
 #[cfg(feature = "registry")]
-pub use registry::{Registry, Serving};
+pub use registry::{Registry, Serving, mirror_hosts};
 pub use write::{write_archive, write_layer};
 
 /// Media types of what an image consists of.

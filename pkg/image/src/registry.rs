@@ -6,7 +6,7 @@
 mod answer;
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -79,6 +79,12 @@ impl Registry {
         let thread = std::thread::Builder::new().name("registry".to_string()).spawn(work).map_err(start)?;
         Ok(Serving { stop: Some(stop), thread: Some(thread) })
     }
+}
+
+/// The text of containerd's `hosts.toml` that sends pulls to a registry at `address` and nowhere else.
+#[must_use]
+pub fn mirror_hosts(address: SocketAddr) -> String {
+    format!("server = \"http://{address}\"\n[host.\"http://{address}\"]\n")
 }
 
 /// A registry at work; it ends with this value.
