@@ -40,6 +40,17 @@ impl FieldPath {
         Self(format!("{}[{key}]", self.0))
     }
 
+    /// The path `inner` below this one.
+    #[must_use]
+    pub fn join(&self, inner: &Self) -> Self {
+        match (self.0.is_empty(), inner.0.is_empty()) {
+            (true, _) => inner.clone(),
+            (_, true) => self.clone(),
+            _ if inner.0.starts_with('[') => Self(format!("{}{}", self.0, inner.0)),
+            _ => Self(format!("{}.{}", self.0, inner.0)),
+        }
+    }
+
     /// The path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

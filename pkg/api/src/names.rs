@@ -30,6 +30,10 @@ fn max_length(text: &str, max: usize) -> Option<String> {
     (text.len() > max).then(|| format!("must be no more than {max} characters"))
 }
 
+fn max_bytes(text: &str, max: usize) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} bytes"))
+}
+
 /// An RFC 1123 label: at most 63 of `[a-z0-9-]`.
 #[must_use]
 pub fn dns1123_label(text: &str) -> Vec<String> {
@@ -113,7 +117,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     };
     if name.is_empty() {
         errors.push("name part must be non-empty".to_owned());
-    } else if let Some(error) = max_length(name, 63) {
+    } else if let Some(error) = max_bytes(name, 63) {
         errors.push(format!("name part {error}"));
     }
     if !name_part(name) {
@@ -125,7 +129,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
 /// A label's value: empty, or at most 63 characters shaped like a name.
 #[must_use]
 pub fn label_value(text: &str) -> Vec<String> {
-    let mut errors: Vec<String> = max_length(text, 63).into_iter().collect();
+    let mut errors: Vec<String> = max_bytes(text, 63).into_iter().collect();
     if !text.is_empty() && !name_part(text) {
         errors.push(regex_error(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",

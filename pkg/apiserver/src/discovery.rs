@@ -184,7 +184,10 @@ fn resource_list(group: &str, version: &str, rows: &[Arc<ResourceDef>]) -> Value
             resources.push(resource(row));
         }
         let mut subresources: Vec<&Subresource> = row.subresources.iter().collect();
-        subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        // Those of custom resources come as they are: status, scale.
+        if !row.custom {
+            subresources.sort_by(|a, b| a.name.cmp(&b.name));
+        }
         resources.extend(subresources.into_iter().map(|sub| subresource(row, sub)));
     }
     let mut list = json!({

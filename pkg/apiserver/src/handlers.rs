@@ -143,8 +143,19 @@ impl Server {
         }
         let def = store.def();
         let sub = info.subresource.as_str();
+        if def.custom && !def.namespaced() && !info.namespace.is_empty() {
+            return Ok(not_found());
+        }
         if !sub.is_empty() && def.subresource(sub).is_none() {
-            return self.no_resource(Some(&info.group));
+            return if def.custom {
+                // Custom resources have one route for all subresources.
+                Err(ApiError::not_found(
+                    &copepod_api::GroupResource::new(&def.group, &def.plural),
+                    &info.name,
+                ))
+            } else {
+                self.no_resource(Some(&info.group))
+            };
         }
         let everywhere = info.namespace.is_empty() && def.namespaced();
         let whole =

@@ -122,6 +122,16 @@ pub(crate) enum Transforms {
 
 /// Negotiates an answer; 406 when nothing the client accepts can be given.
 pub(crate) fn negotiate(accept: &str, transforms: Transforms, pretty: bool) -> ApiResult<Accepted> {
+    negotiate_for(accept, transforms, pretty, false)
+}
+
+/// The same; custom resources (`custom`) have no protobuf form of their own.
+pub(crate) fn negotiate_for(
+    accept: &str,
+    transforms: Transforms,
+    pretty: bool,
+    custom: bool,
+) -> ApiResult<Accepted> {
     if accept.is_empty() {
         return Ok(Accepted { encoding: Encoding::Json, target: Target::Object, pretty });
     }
@@ -136,7 +146,8 @@ pub(crate) fn negotiate(accept: &str, transforms: Transforms, pretty: bool) -> A
             }
             // A Table has no protobuf form.
             let target = target_of(&clause, transforms);
-            let target = target.filter(|t| *encoding != Encoding::Protobuf || *t != Target::Table);
+            let formless = |t: &Target| *t == Target::Table || (custom && *t == Target::Object);
+            let target = target.filter(|t| *encoding != Encoding::Protobuf || !formless(t));
             if let Some(target) = target {
                 let pretty = pretty || clause.param("pretty") == "1";
                 return Ok(Accepted { encoding: *encoding, target, pretty });

@@ -1,7 +1,7 @@
 //! Decoding and encoding by schema: the one door to the schema crate's codecs.
 
 use bytes::Bytes;
-use copepod_api::{ApiError, ApiResult, FieldError, GroupVersion, GroupVersionKind, ResourceDef};
+use copepod_api::{ApiError, ApiResult, FieldError, FieldPath, GroupVersion, GroupVersionKind, ResourceDef};
 use copepod_schema::{
     SchemaRef,
     decode::{self, TypeMeta, Yaml},
@@ -29,22 +29,21 @@ pub(crate) fn decode_as(
     gvk: &GroupVersionKind,
     schema: SchemaRef<'_>,
 ) -> ApiResult<Value> {
+    let custom = !schema.is_typed();
     let decoded = match body {
         Body::Json(bytes) => {
-            check_type(TypeMeta::read(bytes), bytes, gvk)?;
+            check_type(TypeMeta::read(bytes), bytes, gvk, custom)?;
             decode::decode(bytes, schema, cx.field_validation)
         }
         Body::Yaml(bytes) => {
             let parsed = decode::yaml(bytes);
-            check_type(
-                parsed.as_ref().map_err(Clone::clone).and_then(|Yaml { value, .. }| TypeMeta::of(value)),
-                bytes,
-                gvk,
-            )?;
+            let head =
+                parsed.as_ref().map_err(Clone::clone).and_then(|Yaml { value, .. }| TypeMeta::of(value));
+            check_type(head, bytes, gvk, custom)?;
             decode::decode_yaml(&parsed.unwrap_or_default(), schema, cx.field_validation)
         }
         Body::Value(value) => {
-            check_type(TypeMeta::of(value), &[], gvk)?;
+            check_type(TypeMeta::of(value), &[], gvk, false)?;
             decode::decode_value(value, schema, cx.field_validation)
         }
     };
@@ -72,10 +71,36 @@ pub(crate) fn set_type(object: &mut Value, gvk: &GroupVersionKind) {
     }
 }
 
-/// A body must say that it is of kind `gvk`, or nothing.
-fn check_type(head: Result<TypeMeta, String>, body: &[u8], gvk: &GroupVersionKind) -> ApiResult<()> {
+/// A body must say that it is of kind `gvk`, or nothing; that of a custom resource must say its kind.
+fn check_type(
+    head: Result<TypeMeta, String>,
+    body: &[u8],
+    gvk: &GroupVersionKind,
+    custom: bool,
+) -> ApiResult<()> {
     let head = head.map_err(|why| unrecognized(&why, body, gvk))?;
-    if is_of_type(&head, gvk) { Ok(()) } else { Err(ApiError::bad_request(wrong_type(&head, gvk))) }
+    if custom && head.kind.is_empty() {
+        let why = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
+        return Err(unrecognized(&why, body, gvk));
+    }
+    if custom && head.api_version.is_empty() {
+        let why = format!(
+            "the API version in the data () does not match the expected API version ({})",
+            gvk.api_version()
+        );
+        return Err(ApiError::bad_request(why));
+    }
+    if is_of_type(&head, gvk) {
+        return Ok(());
+    }
+    if custom && head.api_version == gvk.api_version() {
+        let why = format!("must be {}", gvk.kind);
+        let error = FieldError::invalid(&FieldPath::new("kind"), head.kind.as_str(), why);
+        let given = GroupVersionKind { kind: head.kind, ..gvk.clone() };
+        let name = serde_json::from_slice::<Value>(body).unwrap_or_default();
+        return Err(ApiError::invalid(&given, copepod_api::meta::name(&name), &vec![error]));
+    }
+    Err(ApiError::bad_request(wrong_type(&head, gvk)))
 }
 
 /// What a body does not say of its type is taken for what it should be.

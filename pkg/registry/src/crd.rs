@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod cleanup;
+pub(crate) mod embedded;
 mod hooks;
 mod names;
 mod rows;

@@ -13,7 +13,7 @@ const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest prefix of a generated name.
 const PREFIX: usize = 58;
 /// Finalizers that need no domain.
-const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+pub(crate) const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 /// Groups whose kinds do not ask for a domain.
 const LENIENT_GROUPS: [&str; 7] = [
     "admissionregistration.k8s.io",

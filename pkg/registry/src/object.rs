@@ -150,11 +150,16 @@ impl ObjectList {
     /// The list as JSON.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
+        let mut metadata = self.metadata();
+        if self.typed && self.continue_.is_empty() {
+            // Lists of custom resources say that there is no more.
+            metadata["continue"] = "".into();
+        }
         let head = format!(
             "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[",
             Value::from(self.kind.as_str()),
             Value::from(self.api_version.as_str()),
-            self.metadata()
+            metadata
         );
         let mut out = Vec::with_capacity(head.len() + self.items.len() * 1024);
         out.extend_from_slice(head.as_bytes());

@@ -30,6 +30,11 @@ pub fn apply(value: &mut Value, schema: SchemaRef<'_>) {
                     apply(value, child);
                 }
             }
+            // What custom resources may not set to null is as good as absent.
+            map.retain(|key, value| {
+                let child = || schema.child(key).filter(|child| !child.is_typed() && !child.is_nullable());
+                !value.is_null() || child().is_none()
+            });
         }
         Value::Array(list) => {
             if let Some(items) = schema.items() {

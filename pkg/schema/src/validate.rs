@@ -14,12 +14,18 @@ mod formats;
 
 pub(crate) use formats::checked_format;
 
-/// All violations of `value` below `path` (the root path for a whole object).
+/// All violations of `value`, whose place is `path` (the root path for a whole object). Their texts name fields as seen
+/// from the value.
 #[must_use]
 pub fn validate(value: &Value, schema: SchemaRef<'_>, path: &FieldPath) -> FieldErrors {
     let mut errors = Vec::new();
-    node((value, None), schema, path, &mut errors);
-    unique(value, schema, path, &mut errors);
+    node((value, None), schema, &FieldPath::root(), &mut errors);
+    unique(value, schema, &FieldPath::root(), &mut errors);
+    below(path, errors)
+}
+
+fn below(path: &FieldPath, mut errors: FieldErrors) -> FieldErrors {
+    errors.iter_mut().for_each(|error| error.field = path.join(&error.field));
     errors
 }
 
@@ -27,18 +33,19 @@ pub fn validate(value: &Value, schema: SchemaRef<'_>, path: &FieldPath) -> Field
 /// still be updated elsewhere (upstream's ratcheting).
 #[must_use]
 pub fn validate_update(value: &Value, old: &Value, schema: SchemaRef<'_>, path: &FieldPath) -> FieldErrors {
+    let root = FieldPath::root();
     let mut errors = Vec::new();
-    node((value, Some(old)), schema, path, &mut errors);
+    node((value, Some(old)), schema, &root, &mut errors);
     let mut repeated = Vec::new();
-    unique(value, schema, path, &mut repeated);
+    unique(value, schema, &root, &mut repeated);
     if !repeated.is_empty() {
         let mut before = Vec::new();
-        unique(old, schema, path, &mut before);
+        unique(old, schema, &root, &mut before);
         if before.is_empty() {
             errors.extend(repeated);
         }
     }
-    errors
+    below(path, errors)
 }
 
 /// Judges a value, beside what it was before.
@@ -59,7 +66,10 @@ fn node(
             junctors(value, schema, rules, path, errors);
             match value {
                 Value::String(text) => string(text, rules, path, errors),
-                Value::Number(_) => number(value, rules, path, errors),
+                Value::Number(_) => {
+                    in_range(value, schema, rules, path, errors);
+                    number(value, rules, path, errors);
+                }
                 Value::Array(list) => count_items(list, rules, path, errors),
                 Value::Object(map) => properties(map, rules, path, errors),
                 _ => {}
@@ -132,19 +142,20 @@ fn invalid(path: &FieldPath, value: impl Into<Value>, text: &str) -> FieldError 
     FieldError::invalid(path, value, format!("{} in body {text}", path.as_str()))
 }
 
+/// The first of what is wrong with length and pattern, as upstream has it, and the format.
 fn string(text: &str, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
     let length = text.chars().count() as u64;
     if let Some(max) = rules.max_length.filter(|max| length > *max) {
         errors.push(FieldError::too_long(path, usize::try_from(max).unwrap_or(usize::MAX)));
-    }
-    if let Some(min) = rules.min_length.filter(|min| length < *min) {
+    } else if let Some(min) = rules.min_length.filter(|min| length < *min) {
         errors.push(invalid(path, text, &format!("should be at least {min} chars long")));
-    }
-    if let Some(pattern) = rules.pattern.as_ref().filter(|pattern| pattern.matches(text) == Some(false)) {
+    } else if let Some(pattern) =
+        rules.pattern.as_ref().filter(|pattern| pattern.matches(text) == Some(false))
+    {
         errors.push(invalid(path, text, &format!("should match '{}'", pattern.text())));
     }
     if let Some(format) = rules.format.as_ref().filter(|format| !formats::holds(format, text)) {
-        errors.push(FieldError::invalid(
+        errors.push(FieldError::type_invalid(
             path,
             text,
             format!("{} in body must be of type {format}: {text:?}", path.as_str()),
@@ -175,14 +186,38 @@ fn number(value: &Value, rules: &Rules, path: &FieldPath, errors: &mut FieldErro
             &format!("should be greater than{or_equal} {}", bound(min)),
         ));
     }
-    if let Some(factor) = rules.multiple_of.filter(|factor| (given / factor).fract() != 0.0) {
+    if let Some(factor) = rules.multiple_of {
+        multiple_of(value, given, factor, path, errors);
+    }
+}
+
+/// Of integers only the whole part of the factor counts, as upstream has it.
+fn multiple_of(value: &Value, given: f64, factor: f64, path: &FieldPath, errors: &mut FieldErrors) {
+    let factor = if value.is_f64() { factor } else { factor.trunc() };
+    if factor <= 0.0 {
+        let name = path.as_str();
+        let text = format!("factor MultipleOf declared for {name} must be positive: {}", bound(factor));
+        errors.push(FieldError::invalid(path, 0, text));
+    } else if (given / factor).fract() != 0.0 {
         errors.push(invalid(path, value.clone(), &format!("should be a multiple of {}", bound(factor))));
     }
-    match rules.format.as_deref() {
-        Some("int32") if value.as_i64().is_some_and(|n| i32::try_from(n).is_err()) => {
-            errors.push(invalid(path, value.clone(), "must be of type int32: \"int64\""));
-        }
-        _ => {}
+}
+
+/// Whether a number fits the type and format of its field; the error names no field.
+fn in_range(value: &Value, schema: SchemaRef<'_>, rules: &Rules, path: &FieldPath, errors: &mut FieldErrors) {
+    if schema.kind() != Kind::Integer {
+        return;
+    }
+    let format = rules.format.as_deref();
+    let whole = value.as_i64().or_else(|| {
+        let float = value.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 9e15)?;
+        format!("{float:.0}").parse().ok()
+    });
+    let fits = whole.is_some_and(|n| format != Some("int32") || i32::try_from(n).is_ok());
+    if !fits {
+        let format = format.map_or_else(|| "(default format)".to_owned(), |f| format!("with format {f}"));
+        let text = format!("Checked value must be of type integer {format} in {}", path.as_str());
+        errors.push(FieldError::invalid(&FieldPath::root(), "", text));
     }
 }
 

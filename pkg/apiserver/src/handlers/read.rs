@@ -13,9 +13,11 @@ use crate::respond;
 use crate::server::{Call, Server};
 
 /// The form in which the client wants one object.
-pub(super) fn accepted(call: &Call, transforms: Transforms) -> ApiResult<Accepted> {
+pub(super) fn accepted(call: &Call, def: &ResourceDef, transforms: Transforms) -> ApiResult<Accepted> {
     let pretty = negotiate::is_pretty(&call.query, call.header(header::USER_AGENT));
-    negotiate::negotiate(call.header(header::ACCEPT), transforms, pretty)
+    // A Scale of a custom resource is a built-in kind.
+    let custom = def.custom && call.info.subresource != "scale";
+    negotiate::negotiate_for(call.header(header::ACCEPT), transforms, pretty, custom)
 }
 
 /// The object a path names.
@@ -48,7 +50,7 @@ pub(super) fn one(
 impl Server {
     /// GET of one object or a subresource of it.
     pub(super) async fn get(&self, store: &StoreRef, call: &Call) -> ApiResult<Response<Body>> {
-        let accepted = accepted(call, Transforms::One)?;
+        let accepted = accepted(call, store.def(), Transforms::One)?;
         let version = call.query.text("resourceVersion");
         let object = store.get(&call.read_context(), &target(call), version).await?;
         one(200, store.def(), call, accepted, &object)
@@ -56,7 +58,7 @@ impl Server {
 
     /// GET of a collection.
     pub(super) async fn list(&self, store: &StoreRef, call: &Call) -> ApiResult<Response<Body>> {
-        let accepted = accepted(call, Transforms::List)?;
+        let accepted = accepted(call, store.def(), Transforms::List)?;
         let options = list_options(&call.query)?;
         let list = store.list(&call.read_context(), call.namespace(), &options).await?;
         match accepted.target {

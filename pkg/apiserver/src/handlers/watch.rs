@@ -65,8 +65,8 @@ impl Framer {
 impl Server {
     /// GET with `watch=true`.
     pub(super) async fn watch(&self, store: &StoreRef, call: &Call) -> ApiResult<Response<Body>> {
-        let accepted =
-            read::accepted(call, Transforms::List).or_else(|_| read::accepted(call, Transforms::One))?;
+        let accepted = read::accepted(call, store.def(), Transforms::List)
+            .or_else(|_| read::accepted(call, store.def(), Transforms::One))?;
         let target = match accepted.target {
             // A watch of partial metadata asks for single objects or for lists, both mean its events.
             Target::Object => wanted_partial(call),

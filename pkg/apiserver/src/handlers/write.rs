@@ -64,7 +64,7 @@ fn patch_kind(content_type: &str, def: &ResourceDef) -> ApiResult<PatchKind> {
 impl Server {
     /// POST to a collection or to a subresource.
     pub(super) async fn create(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
-        let accepted = accepted(&call, Transforms::One)?;
+        let accepted = accepted(&call, store.def(), Transforms::One)?;
         let options = WriteOptions::read(&call.query, "CreateOptions")?;
         let body = content(&mut call).await?;
         let cx = call.write_context(&options, &self.admission);
@@ -78,7 +78,7 @@ impl Server {
         let (Some(store), "create") = (self.registry.store(&pods), call.info.verb.as_str()) else {
             return Err(super::not_allowed());
         };
-        let accepted = accepted(&call, Transforms::One)?;
+        let accepted = accepted(&call, store.def(), Transforms::One)?;
         let options = WriteOptions::read(&call.query, "CreateOptions")?;
         let body = content(&mut call).await?;
         let parsed: serde_json::Value = match &body {
@@ -94,7 +94,7 @@ impl Server {
 
     /// PUT.
     pub(super) async fn update(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
-        let accepted = accepted(&call, Transforms::One)?;
+        let accepted = accepted(&call, store.def(), Transforms::One)?;
         let options = WriteOptions::read(&call.query, "UpdateOptions")?;
         let body = content(&mut call).await?;
         let cx = call.write_context(&options, &self.admission);
@@ -105,7 +105,7 @@ impl Server {
     /// PATCH.
     pub(super) async fn patch(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
         let kind = patch_kind(call.header(header::CONTENT_TYPE), store.def())?;
-        let accepted = accepted(&call, Transforms::One)?;
+        let accepted = accepted(&call, store.def(), Transforms::One)?;
         let options = WriteOptions::read_patch(&call.query, kind)?;
         let patch = Patch { kind, body: call.read_body().await?, force: options.force };
         let cx = call.write_context(&options, &self.admission);
@@ -115,7 +115,7 @@ impl Server {
 
     /// DELETE of one object.
     pub(super) async fn delete(&self, store: &StoreRef, mut call: Call) -> ApiResult<Response<Body>> {
-        let accepted = accepted(&call, Transforms::One)?;
+        let accepted = accepted(&call, store.def(), Transforms::One)?;
         let body = delete_body(&mut call).await?;
         let (options, dry_run) = delete_options(&body, &call.query)?;
         let write = WriteOptions { dry_run, ..WriteOptions::default() };
@@ -135,7 +135,7 @@ impl Server {
         store: &StoreRef,
         mut call: Call,
     ) -> ApiResult<Response<Body>> {
-        let accepted = accepted(&call, Transforms::List)?;
+        let accepted = accepted(&call, store.def(), Transforms::List)?;
         let list = list_options(&call.query)?;
         let body = delete_body(&mut call).await?;
         let (options, dry_run) = delete_options(&body, &call.query)?;

@@ -86,37 +86,36 @@ pub(super) fn plan(definition: &Value, all: &[Value], now: Timestamp) -> Option<
     (new != *definition).then_some(new)
 }
 
-/// The names that this definition gets, and the first conflict.
+/// The names that this definition gets, and the last conflict, which is the one that is told.
 fn accept(definition: &Value, all: &[Value]) -> (Value, Option<(&'static str, String)>) {
     let wanted = definition.pointer("/spec/names").cloned().unwrap_or_default();
     let had = definition.pointer("/status/acceptedNames").cloned().unwrap_or_default();
     let (resources, kinds) = taken(definition, all);
-    let mut accepted = had.clone();
-    if !accepted.is_object() {
-        accepted = json!({});
-    }
+    let mut accepted = if had.is_object() { had.clone() } else { json!({}) };
     let mut conflict = None;
-    let single = [
-        ("plural", "PluralConflict", &resources),
-        ("singular", "SingularConflict", &resources),
-        ("kind", "KindConflict", &kinds),
-        ("listKind", "ListKindConflict", &kinds),
-    ];
-    for (field, reason, used) in single {
+    let mut single = |field: &str, used: &BTreeSet<String>, reason: &'static str| {
         let name = wanted[field].as_str().unwrap_or_default();
-        if wanted[field] != had[field] && used.contains(name) {
-            conflict = Some((reason, format!("{name:?} is already in use")));
-            accepted[field] = had[field].as_str().unwrap_or_default().into();
-        } else {
-            accepted[field] = name.into();
+        let free = wanted[field] == had[field] || !used.contains(name);
+        let name = if free { name } else { had[field].as_str().unwrap_or_default() };
+        let optional = matches!(field, "singular" | "listKind");
+        if let Some(map) = accepted.as_object_mut() {
+            crate::metadata::set(map, field, Some(name.into()).filter(|_| !(optional && name.is_empty())));
         }
-    }
+        (!free).then(|| (reason, format!("{} is already in use", wanted[field])))
+    };
+    let names =
+        [single("plural", &resources, "PluralConflict"), single("singular", &resources, "SingularConflict")];
+    let more = [single("kind", &kinds, "KindConflict"), single("listKind", &kinds, "ListKindConflict")];
     let shorts = wanted["shortNames"].as_array().cloned().unwrap_or_default();
     let own = had["shortNames"].as_array().cloned().unwrap_or_default();
     let used = |name: &&Value| !own.contains(name) && resources.contains(name.as_str().unwrap_or_default());
-    match shorts.iter().find(used) {
-        Some(name) => conflict = Some(("ShortNamesConflict", format!("{name} is already in use"))),
-        None => copy(&mut accepted, &wanted, "shortNames"),
+    let short = shorts.iter().find(used);
+    let short = short.map(|name| ("ShortNamesConflict", format!("{name} is already in use")));
+    if short.is_none() {
+        copy(&mut accepted, &wanted, "shortNames");
+    }
+    for found in names.into_iter().chain([short]).chain(more) {
+        conflict = found.or(conflict);
     }
     copy(&mut accepted, &wanted, "categories");
     (accepted, conflict)

@@ -77,6 +77,11 @@ fn row(
     let stored = GroupVersionKind::new(&def.group, stored, &def.kind);
     let status = def.subresource("status").is_some();
     let scale = version.pointer("/subresources/scale").filter(|s| s.is_object());
+    let scale = scale.map(|scale| ScalePaths {
+        spec_replicas: text(scale, "/specReplicasPath").to_owned(),
+        status_replicas: text(scale, "/statusReplicasPath").to_owned(),
+        selector: Some(text(scale, "/labelSelectorPath").to_owned()).filter(|p| !p.is_empty()),
+    });
     Some(Row {
         rules: copepod_cel::rules::Rules::of(&set),
         schema: Schema::Custom(Arc::clone(&set)),
@@ -87,16 +92,12 @@ fn row(
         // Even the stored version: objects from before it was that are still stored in another.
         conversion: if webhook.is_some() { Conversion::Webhook } else { Conversion::ApiVersion },
         webhook,
-        hooks: Arc::new(CustomHooks { status }),
+        hooks: Arc::new(CustomHooks { status, scale: scale.clone() }),
         garbage: GarbagePolicy::DeleteDependents,
         returns_deleted: false,
         ttl: None,
         allocation: None,
-        scale: scale.map(|scale| ScalePaths {
-            spec_replicas: text(scale, "/specReplicasPath").to_owned(),
-            status_replicas: text(scale, "/statusReplicasPath").to_owned(),
-            selector: Some(text(scale, "/labelSelectorPath").to_owned()).filter(|p| !p.is_empty()),
-        }),
+        scale,
         complete_on_read: true,
         def: Arc::new(def),
     })

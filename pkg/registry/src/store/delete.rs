@@ -32,8 +32,10 @@ pub(super) enum Step {
     Mark(Value),
     /// Store this, then remove it.
     MarkAndRemove(Value),
-    /// It is going already.
+    /// It is going already, by its grace period.
     Pending,
+    /// It is going already, and waits for its finalizers.
+    Waiting,
 }
 
 impl Store {
@@ -101,6 +103,10 @@ impl Store {
         let (key, revision) = (entry.key().to_owned(), entry.revision());
         match self.plan(cx, options, &object) {
             Step::Pending => Ok(Ok(self.answer_delete(&object, false))),
+            Step::Waiting => {
+                let object = Box::new(Object::served(&self.row, self.row.serve(object)));
+                Ok(Ok(Deleted::Object { object, gone: false }))
+            }
             Step::Remove => self.remove_object(cx, &key, revision, &object).await,
             Step::Mark(marked) => match self.commit(cx, &key, &marked, revision).await? {
                 Commit::Done(written) => {
@@ -168,11 +174,11 @@ impl Store {
                     let at = metadata::time(cx.now);
                     meta::metadata_mut(&mut new).insert("deletionTimestamp".to_owned(), at.into());
                 }
-                if new == *object { Step::Pending } else { Step::Mark(new) }
+                if new == *object { Step::Waiting } else { Step::Mark(new) }
             }
             None if pending => {
                 mark_deleting(&mut new, cx.now);
-                if new == *object { Step::Pending } else { Step::Mark(new) }
+                if new == *object { Step::Waiting } else { Step::Mark(new) }
             }
             None => Step::Remove,
         }

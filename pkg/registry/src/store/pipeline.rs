@@ -162,17 +162,36 @@ impl Store {
 
     /// Structure, for custom resources; built-in kinds are checked when decoded. What an update left as it was is
     /// not judged again.
-    fn check_schema(&self, cx: &RequestContext, object: &Value, old: Option<&Value>) -> FieldErrors {
+    fn check_schema(
+        &self,
+        cx: &RequestContext,
+        object: &Value,
+        old: Option<&Value>,
+        part: Part,
+    ) -> FieldErrors {
         let schema = self.row.working_schema.root();
         let mut errors = match (&self.row.working_schema, old) {
             (Schema::Builtin(_), _) => FieldErrors::new(),
             (Schema::Custom(_), None) => {
                 copepod_schema::validate::validate(object, schema, &FieldPath::root())
             }
+            (Schema::Custom(_), Some(old)) if part == Part::Status => {
+                let path = FieldPath::new("status");
+                match (object.get("status"), schema.child("status")) {
+                    (Some(new), Some(schema)) => {
+                        let old = old.get("status").unwrap_or(&Value::Null);
+                        copepod_schema::validate::validate_update(new, old, schema, &path)
+                    }
+                    _ => FieldErrors::new(),
+                }
+            }
             (Schema::Custom(_), Some(old)) => {
                 copepod_schema::validate::validate_update(object, old, schema, &FieldPath::root())
             }
         };
+        if self.row.def.custom && part != Part::Status {
+            errors.extend(crate::crd::embedded::validate(object, schema));
+        }
         if let Some(rules) = &self.row.rules {
             self.check_rules(cx, rules, (object, old), &mut errors);
         }

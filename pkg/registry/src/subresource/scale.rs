@@ -146,13 +146,18 @@ async fn write(
         owners::give(&mut current, old, &path);
         let scale = make(&current)?;
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        validate(replicas, &target.name)?;
+        if !row.def.custom {
+            validate(replicas, &target.name)?;
+        }
         let (uid, version) = (meta::uid(&scale), meta::resource_version(&scale));
         super::check_preconditions(store, target, old, uid, "")?;
         let mut new = old.clone();
         set(&mut new, &path, replicas.into());
         owners::take(&mut new, &scale, &path);
-        meta::metadata_mut(&mut new).insert("resourceVersion".to_owned(), version.into());
+        // A Scale that names no version is of the custom resource as it is.
+        if !(row.def.custom && version.is_empty()) {
+            meta::metadata_mut(&mut new).insert("resourceVersion".to_owned(), version.into());
+        }
         Ok(new)
     };
     let whole = Target { subresource: None, ..target.clone() };

@@ -63,6 +63,9 @@ fn general(schema: &Value, path: &FieldPath, root: bool, errors: &mut FieldError
     let type_ = text(schema, "type");
     if !type_.is_empty() && !TYPES.contains(&type_) {
         errors.push(FieldError::not_supported(&path.child("type"), type_, &TYPES));
+        if root {
+            errors.push(FieldError::invalid(&path.child("type"), type_, "must be object at the root"));
+        }
     }
     for key in UNSUPPORTED {
         if schema.get(key).is_some() {
@@ -131,11 +134,29 @@ fn merge_types(schema: &Value, path: &FieldPath, errors: &mut FieldErrors) {
     }
     let keys = list(schema, "x-kubernetes-list-map-keys");
     let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+    if list_type == "set" && schema.get("items").is_some_and(|items| !set_item(items)) {
+        let items = path.child("items");
+        let (field, wanted) = match schema.get("items").map(|items| text(items, "type")) {
+            Some("array") => ("x-kubernetes-list-type", "atomic"),
+            _ => ("x-kubernetes-map-type", "atomic"),
+        };
+        let why = format!("must be {wanted} as item of a list with x-kubernetes-list-type=set");
+        errors.push(FieldError::invalid(&items.child(field), Value::Null, why));
+    }
     match list_type {
         "" if !keys.is_empty() => errors.push(FieldError::required(&list_path, why)),
         "map" => list_map(schema, keys, path, errors),
         other if !keys.is_empty() => errors.push(FieldError::invalid(&list_path, other, why)),
         _ => {}
+    }
+}
+
+/// Whether an item has an identity as a whole.
+fn set_item(items: &Value) -> bool {
+    match text(items, "type") {
+        "object" => text(items, "x-kubernetes-map-type") == "atomic",
+        "array" => matches!(text(items, "x-kubernetes-list-type"), "" | "atomic"),
+        _ => true,
     }
 }
 

@@ -222,7 +222,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
         let number = Number::from_f64(value).ok_or_else(|| E::custom("number out of range"))?;
-        let Some(schema) = self.typed() else { return Ok(Value::Number(number)) };
+        let Some(schema) = self.typed() else { return Ok(whole(value).unwrap_or(Value::Number(number))) };
         Ok(match (schema.kind(), schema.format()) {
             (Kind::Integer, _) | (_, Format::IntOrString) => {
                 self.scalar_mismatch(&format!("number {number}"), schema)
@@ -282,6 +282,13 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
             _ => object(entries, None, self.raw || opaque, self.context),
         }
     }
+}
+
+/// Go writes a float without a fraction as an integer.
+fn whole(value: f64) -> Option<Value> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let plain = value.fract() == 0.0 && value.abs() <= EXACT;
+    plain.then(|| format!("{value:.0}").parse::<i64>().ok().map(Value::from)).flatten()
 }
 
 fn skip<'de, A: MapAccess<'de>>(mut entries: A) -> Result<Value, A::Error> {

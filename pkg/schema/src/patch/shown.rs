@@ -11,7 +11,7 @@ use crate::{encode::Ordered, node::SchemaRef};
 
 /// The result of a merge patch.
 pub(super) fn merged(result: &Value, patch: &Value, schema: SchemaRef<'_>) -> String {
-    text(&Merged { result, patch: Some(patch), schema: Some(schema) })
+    text(&Merged { result, patch: Some(patch), schema: structs(schema) })
 }
 
 /// The result of a JSON patch.
@@ -20,7 +20,12 @@ pub(super) fn operated(result: &Value, operations: &[Operation], schema: SchemaR
     for operation in operations {
         operation.pointers().for_each(|pointer| touched.add(pointer));
     }
-    text(&Operated { value: result, at: String::new(), touched: &touched, schema: Some(schema) })
+    text(&Operated { value: result, at: String::new(), touched: &touched, schema: structs(schema) })
+}
+
+/// Custom resources are maps, not structs.
+fn structs(schema: SchemaRef<'_>) -> Option<SchemaRef<'_>> {
+    schema.is_typed().then_some(schema)
 }
 
 fn text(value: &impl Serialize) -> String {

@@ -181,7 +181,7 @@ impl Store {
         let mut errors = metadata::validate(new, row.def.namespaced(), |name| row.hooks.validate_name(name));
         errors.extend(metadata::plain_finalizers(new, &row.def));
         errors.extend(metadata::validate_update(new, old));
-        errors.extend(self.check_schema(cx, new, Some(old)));
+        errors.extend(self.check_schema(cx, new, Some(old), context.part));
         errors.extend(if status {
             row.hooks.validate_status(&hook, new, old)
         } else {

@@ -124,7 +124,7 @@ impl Store {
         codec::canonical(new, &row.working_schema);
         let mut errors = metadata::validate(new, row.def.namespaced(), |name| row.hooks.validate_name(name));
         errors.extend(metadata::plain_finalizers(new, &row.def));
-        errors.extend(self.check_schema(cx, new, None));
+        errors.extend(self.check_schema(cx, new, None, Part::Whole));
         errors.extend(row.hooks.validate_create(&hook, new));
         self.refuse(new, &errors)?;
         for warning in row.hooks.warnings(&hook, new, None) {

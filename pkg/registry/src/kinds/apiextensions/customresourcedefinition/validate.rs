@@ -2,12 +2,17 @@
 
 use std::collections::HashSet;
 
-use copepod_api::{FieldPath, names};
+use copepod_api::{FieldError, FieldPath, names};
+use copepod_cel::rules::valid_path;
+use copepod_schema::{SchemaSet, node::Kind};
 use serde_json::Value;
 
 use super::schema;
 use crate::kinds::admissionregistration::rules;
 use crate::kinds::at::At;
+
+/// Most fields of a version that selectors may name.
+const MAX_SELECTABLE: usize = 8;
 
 /// A new definition.
 pub(super) fn create(definition: &At<'_>) {
@@ -16,6 +21,9 @@ pub(super) fn create(definition: &At<'_>) {
     let wanted = format!("{}.{}", spec.at("names.plural").str(), spec.get("group").str());
     if name.str() != wanted {
         name.invalid("must be spec.names.plural+\".\"+spec.group");
+    }
+    if spec.get("preserveUnknownFields").bool() {
+        spec.get("preserveUnknownFields").invalid("cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead");
     }
     whole(definition);
 }
@@ -83,8 +91,10 @@ fn versions(spec: &At<'_>) {
         }
         seen.insert(name.str());
         deprecation(at);
-        if let Some(place) = top(spec, at, "schema", "validation") {
-            schema::root(&place.get("openAPIV3Schema"));
+        let set = top(spec, at, "schema", "validation")
+            .and_then(|place| schema::root(&place.get("openAPIV3Schema")));
+        if let (Some(set), Some(place)) = (set, top(spec, at, "selectableFields", "selectableFields")) {
+            selectable(&place, &set);
         }
         if let Some(place) = top(spec, at, "subresources", "subresources") {
             scale(&place.get("scale"));
@@ -94,18 +104,79 @@ fn versions(spec: &At<'_>) {
         }
     }
     let storage = all.iter().filter(|at| at.get("storage").bool()).count();
-    let shown = list.value().cloned().unwrap_or(Value::Null);
+    let wrong = |why: &str| {
+        let shown = if list.present() { internal(spec, &all) } else { "null".to_owned() };
+        list.push(FieldError::invalid(list.path(), Value::Null, why).showing(shown));
+    };
     if seen.len() < all.len() {
-        list.invalid_as(shown.clone(), "must contain unique version names");
+        wrong("must contain unique version names");
     }
     if storage != 1 {
-        list.invalid_as(shown, "must have exactly one version marked as storage version");
+        wrong("must have exactly one version marked as storage version");
     }
     if let Some(first) = all.first().map(|at| at.get("name")) {
         let errors = names::dns1035_label(first.str());
         if !errors.is_empty() {
             spec.get("version").invalid_as(first.str(), errors.join(","));
         }
+    }
+}
+
+/// The versions as upstream's internal form shows them: what all of them share is at the top, not here.
+fn internal(spec: &At<'_>, versions: &[At<'_>]) -> String {
+    let own = |at: &At<'_>, field: &str| match at.get(field).value() {
+        Some(value) if !shared(spec, field) => value.to_string(),
+        _ => "null".to_owned(),
+    };
+    let shown: Vec<String> = versions
+        .iter()
+        .map(|at| {
+            format!(
+                r#"{{"Name":{},"Served":{},"Storage":{},"Deprecated":{},"DeprecationWarning":{},"Schema":{},"Subresources":{},"AdditionalPrinterColumns":{},"SelectableFields":{}}}"#,
+                Value::from(at.get("name").str()),
+                at.get("served").bool(),
+                at.get("storage").bool(),
+                at.get("deprecated").bool(),
+                at.get("deprecationWarning").value().unwrap_or(&Value::Null),
+                own(at, "schema"),
+                own(at, "subresources"),
+                own(at, "additionalPrinterColumns"),
+                own(at, "selectableFields"),
+            )
+        })
+        .collect();
+    format!("[{}]", shown.join(","))
+}
+
+/// Fields that selectors may name.
+fn selectable(at: &At<'_>, set: &SchemaSet) {
+    let Some(root) = set.root() else { return };
+    let mut seen = HashSet::new();
+    for field in at.items() {
+        let path = field.get("jsonPath");
+        if !path.need() {
+            continue;
+        }
+        match valid_path(path.str(), root) {
+            Err(why) => path.invalid(format!("is an invalid path: {why}")),
+            Ok(place) => {
+                if place.as_str().split(['.', '[']).next() == Some("metadata") {
+                    path.invalid("must not point to fields in metadata");
+                }
+                let scalar = root.at_path(place.as_str()).is_some_and(|schema| {
+                    matches!(schema.kind(), Kind::String | Kind::Boolean | Kind::Integer)
+                });
+                if !scalar {
+                    path.invalid("must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.");
+                }
+                if !seen.insert(place.as_str().to_owned()) {
+                    path.duplicate();
+                }
+            }
+        }
+    }
+    if seen.len() > MAX_SELECTABLE {
+        at.push(FieldError::too_many(at.path(), seen.len(), MAX_SELECTABLE));
     }
 }
 
@@ -164,7 +235,7 @@ fn check_column(at: &At<'_>) {
     if kind.need() && !types.contains(&kind.str()) {
         kind.invalid(format!("must be one of {}", types.join(",")));
     }
-    let formats = ["byte", "date", "date-time", "double", "float", "int32", "int64", "name", "password"];
+    let formats = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
     let format = at.get("format");
     if !format.is_empty() && !formats.contains(&format.str()) {
         format.invalid(format!("must be one of {}", formats.join(",")));
@@ -219,8 +290,14 @@ fn conversion(at: &At<'_>) {
         if versions.need() && !versions.strings().iter().any(|v| matches!(*v, "v1" | "v1beta1")) {
             versions.invalid("must include at least one of v1, v1beta1");
         }
-    } else if client.present() {
-        at.get("webhookClientConfig").forbidden("should not be set when strategy is not set to Webhook");
+    } else {
+        let why = "should not be set when strategy is not set to Webhook";
+        if client.present() {
+            at.get("webhookClientConfig").forbidden(why);
+        }
+        if !webhook.get("conversionReviewVersions").is_empty() {
+            at.get("conversionReviewVersions").forbidden(why);
+        }
     }
 }
 

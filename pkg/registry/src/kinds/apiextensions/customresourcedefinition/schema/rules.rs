@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use copepod_api::FieldError;
 use copepod_cel::rules::{RuleError, Rules, valid_path};
 use copepod_schema::{SchemaRef, SchemaSet};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::kinds::at::At;
 
@@ -66,8 +67,8 @@ fn node(at: &At<'_>, schema: SchemaRef<'_>, rules: &Rules, uncorrelated: Option<
     for (rule, compiled) in at.get(FIELD).items().zip(rules.at(schema.id()).iter()) {
         for error in compiled.errors() {
             match error {
-                RuleError::Rule(why) => rule.get("rule").invalid_as(shown(&rule), why),
-                RuleError::Message(why) => rule.get("messageExpression").invalid_as(shown(&rule), why),
+                RuleError::Rule(why) => refuse(&rule, "rule", why.as_str()),
+                RuleError::Message(why) => refuse(&rule, "messageExpression", why.as_str()),
                 RuleError::OptionalOldSelf => {
                     rule.get("optionalOldSelf").invalid("may not be set if oldSelf is not used in rule");
                 }
@@ -113,15 +114,18 @@ pub(super) fn paths(at: &At<'_>, schema: SchemaRef<'_>) {
     children(at, schema, |child, schema, _| paths(child, schema));
 }
 
-/// A rule as upstream shows it.
-fn shown(rule: &At<'_>) -> Value {
-    let text = |field: &str| rule.get(field).str();
-    json!({
-        "Rule": text("rule"),
-        "Message": text("message"),
-        "MessageExpression": text("messageExpression"),
-        "Reason": rule.get("reason").value(),
-        "FieldPath": text("fieldPath"),
-        "OptionalOldSelf": rule.get("optionalOldSelf").value(),
-    })
+/// What is wrong with a part of a rule; all of the rule is shown, as upstream shows it.
+fn refuse(rule: &At<'_>, part: &str, why: impl Into<String>) {
+    let text = |field: &str| Value::from(rule.get(field).str());
+    let given = |field: &str| rule.get(field).value().cloned().unwrap_or_default();
+    let shown = format!(
+        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+        text("rule"),
+        text("message"),
+        text("messageExpression"),
+        given("reason"),
+        text("fieldPath"),
+        given("optionalOldSelf"),
+    );
+    rule.push(FieldError::invalid(rule.get(part).path(), Value::Null, why).showing(shown));
 }
