@@ -87,6 +87,8 @@ pub(super) fn run(options: &Mixed) -> anyhow::Result<ExitCode> {
 /// One mixture beside its reference; whether all is well.
 fn mixture(ours: Ours, options: &Mixed, images: &Images, to: &Path) -> anyhow::Result<bool> {
     let (mixed, reference) = ours.casts(&options.copepod);
+    // Not after the other has worked its ten minutes.
+    mixed.parts()?;
     let time = Duration::from_secs(options.minutes * 60);
     println!("{}: {} minutes beside its reference", ours.name(), options.minutes);
     // Both at once, so that both meet the same load.

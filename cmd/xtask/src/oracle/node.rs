@@ -42,7 +42,8 @@ pub(super) enum Who {
 }
 
 impl Cast {
-    fn parts(&self) -> anyhow::Result<Parts> {
+    /// The parts; an error when a program of ours is wanted and not there.
+    pub(super) fn parts(&self) -> anyhow::Result<Parts> {
         let wishes = [self.apiserver, self.controller_manager, self.scheduler, self.kubelet, self.proxy];
         let copepod = workspace::root().join(&self.copepod);
         if wishes.contains(&Who::Ours) {
