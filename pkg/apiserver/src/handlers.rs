@@ -54,8 +54,8 @@ impl Server {
             return Ok(response);
         }
         match trimmed {
-            "/" => Ok(respond::json(200, &json!({"paths": self.paths()}))),
-            "/version" => Ok(respond::json(200, &version())),
+            "/" => Ok(respond::indented(200, &json!({"paths": self.paths()}))),
+            "/version" => Ok(respond::indented(200, &version())),
             "/metrics" => {
                 Ok(respond::with_type(200, "text/plain; version=0.0.4; charset=utf-8", self.metrics.render()))
             }
@@ -108,7 +108,8 @@ impl Server {
                     continue;
                 }
                 if clause.param("g") == "apidiscovery.k8s.io" && clause.param("v") == "v2" {
-                    return Ok(tagged(call, document.clone(), tag, crate::discovery::AGGREGATED));
+                    let document = respond::line(document.clone());
+                    return Ok(tagged(call, document, tag, crate::discovery::AGGREGATED));
                 }
                 if clause.param("g").is_empty() {
                     break;

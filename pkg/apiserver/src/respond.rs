@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use copepod_api::ApiError;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderValue, Response, StatusCode, header};
@@ -50,10 +50,29 @@ pub(crate) fn json(code: u16, value: &impl serde::Serialize) -> Response<Body> {
     }
 }
 
-/// Object bytes (JSON) in the negotiated encoding. JSON that is not indented travels as it is.
+/// A JSON tree for the eyes of people, whoever asks.
+pub(crate) fn indented(code: u16, value: &impl serde::Serialize) -> Response<Body> {
+    match serde_json::to_vec_pretty(value) {
+        Ok(bytes) => with_type(code, JSON, bytes),
+        Err(error) => text(500, error.to_string()),
+    }
+}
+
+/// Ends a JSON text with the newline that Go's encoder writes.
+pub(crate) fn line(bytes: Bytes) -> Bytes {
+    if bytes.ends_with(b"\n") {
+        return bytes;
+    }
+    // The only holder of the bytes need not copy them.
+    let mut line = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+    line.extend_from_slice(b"\n");
+    line.freeze()
+}
+
+/// Object bytes (JSON) in the negotiated encoding. JSON that is not indented is a line.
 pub(crate) fn object(code: u16, accepted: Accepted, bytes: Bytes) -> Response<Body> {
     match (accepted.encoding, accepted.pretty) {
-        (Encoding::Json, false) => with_type(code, JSON, bytes),
+        (Encoding::Json, false) => with_type(code, JSON, line(bytes)),
         (Encoding::Json, true) => match indent(&bytes) {
             Ok(pretty) => with_type(code, JSON, pretty),
             Err(error) => self::error(&ApiError::internal(error)),
@@ -65,7 +84,7 @@ pub(crate) fn object(code: u16, accepted: Accepted, bytes: Bytes) -> Response<Bo
         (Encoding::Protobuf, _) => match protobuf::from_json(&bytes) {
             Ok(Some(message)) => with_type(code, protobuf::MEDIA_TYPE, message),
             // A kind without protobuf form; what it is written in is said in the answer's type.
-            Ok(None) => with_type(code, JSON, bytes),
+            Ok(None) => with_type(code, JSON, line(bytes)),
             Err(error) => self::error(&error),
         },
     }

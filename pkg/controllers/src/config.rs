@@ -129,6 +129,7 @@ pub const CONTROLLERS: &[Row] = &[
     ("pod-garbage-collector-controller", "pod-garbage-collector", crate::pod_gc::start),
     ("ttl-after-finished-controller", "ttl-after-finished-controller", crate::ttl_after_finished::start),
     ("node-lifecycle-controller", "node-controller", crate::node_lifecycle::start),
+    ("ttl-controller", "ttl-controller", crate::node_ttl::start),
     (
         "validatingadmissionpolicy-status-controller",
         "validatingadmissionpolicy-status-controller",

@@ -158,6 +158,11 @@ fn track(context: &Context, cron: &CronJob, jobs: &[Arc<Job>]) -> CronJobStatus 
             }
         }
     });
+    let known = |job: &Job| cron.status.active.iter().any(|active| active.uid == job.metadata.uid);
+    for job in jobs.iter().filter(|job| !job.finished() && !known(job)) {
+        let text = format!("Saw a job that the controller did not create or forgot: {}", job.metadata.name);
+        event(context, about, EventKind::Warning, "UnexpectedJob", text);
+    }
     let ended = jobs.iter().filter(|j| holds(&j.status.conditions, "Complete"));
     let last = ended.filter_map(|j| j.status.completion_time).max();
     status.last_successful_time = status.last_successful_time.max(last);

@@ -31,6 +31,7 @@ mod mirroring;
 mod namespace;
 mod node_lifecycle;
 mod node_match;
+mod node_ttl;
 mod ownership;
 mod persistent_volume;
 mod pod_certificate_cleaner;

@@ -75,6 +75,15 @@ impl Step {
         }
     }
 
+    /// The same patch of a subresource.
+    #[must_use]
+    pub fn of(mut self, part: &'static str) -> Self {
+        if let Self::Patch { subresource, .. } = &mut self {
+            *subresource = part;
+        }
+        self
+    }
+
     /// A merge patch of an object's status.
     #[must_use]
     pub fn status(resource: &ResourceRef, meta: &Meta, status: Value) -> Self {

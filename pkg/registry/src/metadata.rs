@@ -65,14 +65,27 @@ pub(crate) fn match_namespace(object: &mut Value, namespace: Option<&str>) -> Ap
     Ok(())
 }
 
-/// What only the server sets on a new object: identity and time of creation; what it clears: deletion.
-pub(crate) fn fill_new(object: &mut Value, now: Timestamp) {
+/// Takes out of a new object what only the server sets.
+pub(crate) fn wipe(object: &mut Value) {
+    const OWN: [&str; 7] = [
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    ];
     let metadata = meta::metadata_mut(object);
-    for field in
-        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"]
-    {
+    for field in OWN {
         metadata.remove(field);
     }
+}
+
+/// What only the server sets on a new object: identity and time of creation.
+pub(crate) fn fill_new(object: &mut Value, now: Timestamp) {
+    wipe(object);
+    let metadata = meta::metadata_mut(object);
     metadata.insert("creationTimestamp".to_owned(), time(now).into());
     metadata.insert("uid".to_owned(), uuid::Uuid::new_v4().to_string().into());
 }

@@ -96,6 +96,9 @@ pub fn apply(
     validation: FieldValidation,
     retyped: impl Fn(&Value) -> Option<String>,
 ) -> Result<Decoded, ApiError> {
+    if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() {
+        return Err(ApiError::bad_request("invalid JSON patch"));
+    }
     let (patched, shown, complaints) = match type_ {
         PatchType::Json => {
             let operations = json::operations(body, validation).map_err(|error| error.to_api_error())?;

@@ -61,11 +61,15 @@ pub(super) async fn keep(context: &Context, state: &State) -> Result<(), ClientE
     execute_all(context, steps).await
 }
 
-/// The Deployment shows the revision of its newest ReplicaSet.
+/// The Deployment shows the revision of its newest ReplicaSet. Written with the status: an annotation that changes
+/// otherwise counts as a new generation of the Deployment.
 fn mark(state: &State, revision: &str) -> Option<Step> {
     let meta = &state.deployment.metadata;
     let stale = meta.annotation(REVISION) != Some(revision);
-    stale.then(|| Step::merge(&DEPLOYMENTS, meta, json!({"metadata": {"annotations": {REVISION: revision}}})))
+    stale.then(|| {
+        let body = json!({"metadata": {"annotations": {REVISION: revision}}});
+        Step::merge(&DEPLOYMENTS, meta, body).of("status")
+    })
 }
 
 /// One more than all old ones; a ReplicaSet that is ahead already keeps its number.

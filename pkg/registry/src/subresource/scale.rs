@@ -28,16 +28,26 @@ fn schema() -> ApiResult<SchemaRef<'static>> {
 
 /// The Scale of an object.
 pub(crate) fn read(row: &Row, object: &Value) -> ApiResult<Value> {
-    let at = |path: &str| json_path(path).iter().try_fold(object, |at, step| at.get(step.as_str())).cloned();
+    if let Some(paths) = &row.scale
+        && at(object, &paths.spec_replicas).is_none()
+    {
+        let text = format!("the spec replicas field {:?} does not exist", paths.spec_replicas);
+        return Err(ApiError::internal(text));
+    }
+    Ok(scale_of(row, object))
+}
+
+fn at(object: &Value, path: &str) -> Option<Value> {
+    json_path(path).iter().try_fold(object, |at, step| at.get(step.as_str())).cloned()
+}
+
+/// The Scale of an object; a size that was never given counts as none.
+fn scale_of(row: &Row, object: &Value) -> Value {
+    let at = |path: &str| at(object, path);
     let (spec, status, selector) = match &row.scale {
         Some(paths) => {
-            let spec = at(&paths.spec_replicas);
-            if spec.is_none() {
-                let text = format!("the spec replicas field {:?} does not exist", paths.spec_replicas);
-                return Err(ApiError::internal(text));
-            }
             let selector = paths.selector.as_deref().and_then(at).and_then(|s| s.as_str().map(str::to_owned));
-            (spec, at(&paths.status_replicas), selector)
+            (at(&paths.spec_replicas), at(&paths.status_replicas), selector)
         }
         None => (at("spec.replicas"), at("status.replicas"), Some(selector(row, object))),
     };
@@ -58,7 +68,7 @@ pub(crate) fn read(row: &Row, object: &Value) -> ApiResult<Value> {
     if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
         scale["status"]["selector"] = selector.into();
     }
-    Ok(scale)
+    scale
 }
 
 fn selector(row: &Row, object: &Value) -> String {
@@ -142,7 +152,7 @@ async fn write(
         let old = old.ok_or_else(|| store.not_found(&target.name))?;
         let path =
             json_path(row.scale.as_ref().map_or("spec.replicas", |paths| paths.spec_replicas.as_str()));
-        let mut current = read(row, old)?;
+        let mut current = scale_of(row, old);
         owners::give(&mut current, old, &path);
         let scale = make(&current)?;
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);

@@ -40,7 +40,7 @@ pub(super) async fn create(
     let account = account.ok_or_else(|| store.not_found(&target.name))?;
     let account = store.row.load(&account)?;
     name_account(&mut request, target, &account)?;
-    validate(&request, &gvk, &target.name)?;
+    validate(&request, &gvk)?;
     store.admit_post(cx, target, &gvk, &mut request).await?;
     let bound = bound_object(store, target, &request).await?;
     issuer.issue(cx, &account, request, bound.as_ref()).await.map(Object::other)
@@ -68,7 +68,7 @@ fn name_account(request: &mut Value, target: &Target, account: &Value) -> ApiRes
     Ok(())
 }
 
-fn validate(request: &Value, gvk: &GroupVersionKind, name: &str) -> ApiResult<()> {
+fn validate(request: &Value, gvk: &GroupVersionKind) -> ApiResult<()> {
     let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(0);
     let field = FieldPath::new("spec").child("expirationSeconds");
     let mut errors = FieldErrors::new();
@@ -82,7 +82,7 @@ fn validate(request: &Value, gvk: &GroupVersionKind, name: &str) -> ApiResult<()
             "may not specify a duration larger than 2^32 seconds",
         ));
     }
-    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(gvk, name, &errors)) }
+    if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(gvk, "", &errors)) }
 }
 
 /// The object the token is bound to; it must exist with the UID given.

@@ -38,17 +38,13 @@ impl Store {
         object: Value,
         owned: bool,
     ) -> ApiResult<Object> {
+        let object = self.admit_new(cx, target, object, owned).await?;
         let mut attempts = if meta::name(&object).is_empty() { NAMES } else { 1 };
         loop {
             attempts -= 1;
             let mut new = object.clone();
-            metadata::match_namespace(&mut new, target.namespace.as_deref())?;
             metadata::fill_new(&mut new, cx.now);
             let generated = name_it(&mut new);
-            self.row.hooks.default_now(cx.now, &mut new);
-            if !owned {
-                ownership::update(cx, &self.row, None, &mut new, None);
-            }
             let prepared = self.prepare_new(cx, target, new).await?;
             let name = meta::name(&prepared.object).to_owned();
             let key = self.key(target.namespace.as_deref(), &name);
@@ -90,8 +86,20 @@ impl Store {
         error
     }
 
-    /// Admission, defaults, allocation, preparation, validation of a new object.
-    async fn prepare_new(&self, cx: &RequestContext, target: &Target, mut new: Value) -> ApiResult<Prepared> {
+    /// Mutating admission of a new object, which has neither identity nor a generated name yet.
+    async fn admit_new(
+        &self,
+        cx: &RequestContext,
+        target: &Target,
+        mut new: Value,
+        owned: bool,
+    ) -> ApiResult<Value> {
+        metadata::match_namespace(&mut new, target.namespace.as_deref())?;
+        metadata::wipe(&mut new);
+        self.row.hooks.default_now(cx.now, &mut new);
+        if !owned {
+            ownership::update(cx, &self.row, None, &mut new, None);
+        }
         let options = options(cx, "CreateOptions");
         let name = meta::name(&new).to_owned();
         let context = Context {
@@ -102,6 +110,20 @@ impl Store {
             part: Part::Whole,
         };
         self.mutate(cx, &context, None, &mut new).await?;
+        Ok(new)
+    }
+
+    /// Allocation, preparation, validation of a new object.
+    async fn prepare_new(&self, cx: &RequestContext, target: &Target, mut new: Value) -> ApiResult<Prepared> {
+        let options = options(cx, "CreateOptions");
+        let name = meta::name(&new).to_owned();
+        let context = Context {
+            operation: Operation::Create,
+            target,
+            name: &name,
+            options: &options,
+            part: Part::Whole,
+        };
         let transaction = self.allocate(cx, None, &mut new).await?;
         let mut prepared = Prepared { object: new, transaction };
         let checked = self.check_new(cx, &context, &mut prepared.object).await;
