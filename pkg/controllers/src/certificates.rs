@@ -11,7 +11,7 @@ use copepod_client::resources::{CERTIFICATE_SIGNING_REQUESTS as REQUESTS, SUBJEC
 use copepod_client::{ClientError, Informer, InformerConfig, Meta, ObjectKey, Outcome, WorkQueue};
 use copepod_sys::clock;
 use jiff::{SignedDuration, Timestamp};
-use rcgen::{CertificateSigningRequestParams, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{CertificateSigningRequestParams, ExtendedKeyUsagePurpose, Issuer, KeyUsagePurpose};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -182,7 +182,7 @@ async fn sign(
     params.use_authority_key_identifier_extension = true;
     params.key_usages = wish.usages.iter().filter_map(|u| key_usage(u)).collect();
     params.extended_key_usages = wish.usages.iter().filter_map(|u| extended_usage(u)).collect();
-    let issuer = Issuer::from_ca_cert_pem(&cert, KeyPair::from_pem(&key).map_err(bad)?).map_err(bad)?;
+    let issuer = Issuer::from_ca_cert_pem(&cert, copepod_pki::key_pair(&key).map_err(bad)?).map_err(bad)?;
     let signed = parsed.signed_by(&issuer).map_err(bad)?;
     let certificate = STANDARD.encode(signed.pem());
     let approved = Condition::default();

@@ -87,13 +87,19 @@ async fn sync(context: &Context, key: &ObjectKey, heard: &Heard) -> SyncResult {
         );
         steps.push(step);
     }
-    steps.extend(plan_taints(&node, &conditions, now));
-    let ready = conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True");
-    if !ready {
+    let others = context.caches.nodes.list();
+    let others = others.iter().filter(|other| other.metadata.name != node.metadata.name);
+    let disrupted = !is_ready(&conditions) && others.clone().all(|node| !is_ready(&node.status.conditions));
+    steps.extend(plan_taints(&node, &conditions, disrupted, now));
+    if !is_ready(&conditions) {
         steps.extend(plan_unready_pods(context, &key.name, now));
     }
     execute_all(context, steps).await?;
     Ok(Outcome::After(LOOK))
+}
+
+fn is_ready(conditions: &[Condition]) -> bool {
+    condition(conditions, "Ready").is_some_and(|c| c.status == "True")
 }
 
 /// Nobody knows the state of a silent node.
@@ -123,8 +129,9 @@ fn plan_unknown(node: &Node, now: Timestamp, conditions: &mut Vec<Condition>) ->
     })
 }
 
-/// The taints that conditions and cordoning ask for; others stay as they are.
-fn wanted_taints(node: &Node, conditions: &[Condition], now: Timestamp) -> Vec<Taint> {
+/// The taints that conditions and cordoning ask for; others stay as they are. While no node at all is ready, the fault
+/// may be on our side, and pods would have nowhere to go: nobody is evicted then (upstream's full disruption).
+fn wanted_taints(node: &Node, conditions: &[Condition], disrupted: bool, now: Timestamp) -> Vec<Taint> {
     let taint = |key: &str, effect: &str, time_added: Option<Timestamp>| Taint {
         key: key.to_owned(),
         effect: effect.to_owned(),
@@ -140,7 +147,9 @@ fn wanted_taints(node: &Node, conditions: &[Condition], now: Timestamp) -> Vec<T
     };
     if let Some(key) = why {
         wanted.push(taint(key, "NoSchedule", None));
-        wanted.push(taint(key, "NoExecute", Some(now)));
+        if !disrupted {
+            wanted.push(taint(key, "NoExecute", Some(now)));
+        }
     }
     for (kind, status, key) in CONDITION_TAINTS {
         if condition(conditions, kind).is_some_and(|c| c.status == status) {
@@ -153,8 +162,8 @@ fn wanted_taints(node: &Node, conditions: &[Condition], now: Timestamp) -> Vec<T
     wanted
 }
 
-fn plan_taints(node: &Node, conditions: &[Condition], now: Timestamp) -> Option<Step> {
-    let wanted = wanted_taints(node, conditions, now);
+fn plan_taints(node: &Node, conditions: &[Condition], disrupted: bool, now: Timestamp) -> Option<Step> {
+    let wanted = wanted_taints(node, conditions, disrupted, now);
     let ours = |taint: &Taint| {
         let known = CONDITION_TAINTS.iter().map(|(_, _, key)| *key);
         known.chain([NOT_READY, UNREACHABLE, "node.kubernetes.io/unschedulable"]).any(|key| key == taint.key)
@@ -271,15 +280,16 @@ mod tests {
     #[test]
     fn taints_follow_conditions_and_leave_others_alone() {
         let now = Timestamp::UNIX_EPOCH;
-        let keys = |node: &Node| -> Vec<String> {
+        let planned = |node: &Node, disrupted: bool| -> Vec<String> {
             let Some(Step::Patch { patch: Patch::Merge(body), .. }) =
-                plan_taints(node, &node.status.conditions, now)
+                plan_taints(node, &node.status.conditions, disrupted, now)
             else {
                 return Vec::new();
             };
             let taints: Vec<Taint> = serde_json::from_value(body["spec"]["taints"].clone()).unwrap();
             taints.iter().map(|t| format!("{}:{}", t.key, t.effect)).collect()
         };
+        let keys = |node: &Node| planned(node, false);
         let pressure = "node.kubernetes.io/disk-pressure:NoSchedule";
         assert_eq!(keys(&node("True")), ["mine:NoSchedule", pressure]);
         let unready = [
@@ -290,6 +300,8 @@ mod tests {
         ];
         assert_eq!(keys(&node("False")), unready);
         assert!(keys(&node("Unknown"))[1].contains("unreachable"));
+        let unready = ["mine:NoSchedule", "node.kubernetes.io/not-ready:NoSchedule", pressure];
+        assert_eq!(planned(&node("False"), true), unready, "nobody goes while no node is ready");
     }
 
     #[test]

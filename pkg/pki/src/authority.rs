@@ -55,7 +55,7 @@ impl Authority {
     ) -> Result<Self, PkiError> {
         let damaged = |path: &Path, what, why: String| PkiError::Damaged { path: path.to_owned(), what, why };
         let key_pair =
-            KeyPair::from_pem(key_pem).map_err(|e| damaged(key, "a private key", e.to_string()))?;
+            crate::key_pair(key_pem).map_err(|e| damaged(key, "a private key", e.to_string()))?;
         check_pair(&certificate_pem, &key_pair)
             .map_err(|why| damaged(&certificate, "the certificate of its key", why))?;
         let issuer = Issuer::from_ca_cert_pem(&certificate_pem, key_pair)
@@ -127,7 +127,7 @@ impl Authority {
 
     /// Whether a certificate on disk can stay: ours, of its key, as described, not about to end.
     fn still_good(&self, certificate_pem: &str, key_pem: &str, leaf: &Leaf, now: Timestamp) -> bool {
-        let Ok(key) = KeyPair::from_pem(key_pem) else { return false };
+        let Ok(key) = crate::key_pair(key_pem) else { return false };
         if check_pair(certificate_pem, &key).is_err() {
             return false;
         }

@@ -14,7 +14,7 @@ use crate::pem::{read_optional, write_private};
 pub fn ensure_signing_key(dir: &Path) -> Result<(), PkiError> {
     let (private, public) = (dir.join("sa.key"), dir.join("sa.pub"));
     let key = if let Some(pem) = read_optional(&private)? {
-        KeyPair::from_pem(&pem).map_err(|e| PkiError::Damaged {
+        crate::key_pair(&pem).map_err(|e| PkiError::Damaged {
             path: private,
             what: "a private key",
             why: e.to_string(),

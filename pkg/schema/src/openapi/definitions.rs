@@ -21,6 +21,8 @@ pub(super) struct Definitions {
     texts: Descriptions,
     /// Group versions of the document, in which some types of all groups count as kinds.
     groups: BTreeSet<(String, String)>,
+    /// What is in lists, by their definitions.
+    lists: BTreeMap<String, String>,
     /// Definitions as JSON text.
     done: BTreeMap<String, String>,
     wanted: BTreeSet<String>,
@@ -29,8 +31,9 @@ pub(super) struct Definitions {
 impl Definitions {
     pub(super) fn new(dialect: Dialect, rows: &[&ResourceDef]) -> Self {
         let groups = rows.iter().map(|row| (row.group.clone(), row.version.clone())).collect();
+        let lists = rows.iter().map(|row| (super::paths::list_model(row), row.plural.clone())).collect();
         let texts = Descriptions::load();
-        Self { dialect, texts, groups, done: BTreeMap::new(), wanted: BTreeSet::new() }
+        Self { dialect, texts, groups, lists, done: BTreeMap::new(), wanted: BTreeSet::new() }
     }
 
     /// A reference to a built-in definition, which will be part of the document.
@@ -192,9 +195,13 @@ impl Definitions {
         out
     }
 
-    /// The description of a definition or field.
+    /// The description of a definition or field. Lists have none of their own in what prose comes from.
     pub(super) fn text(&self, model: &str, field: &str) -> Option<String> {
-        self.texts.get(model, field)
+        self.texts.get(model, field).or_else(|| match field {
+            "items" => self.lists.get(model).map(|plural| format!("List of {plural}")),
+            "apiVersion" | "kind" => self.texts.get("io.k8s.api.core.v1.Pod", field),
+            _ => None,
+        })
     }
 
     fn describe(&self, out: &mut Map<String, Value>, model: &str, field: &str) {

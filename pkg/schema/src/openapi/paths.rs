@@ -26,7 +26,8 @@ fn model_of(gvk: &GroupVersionKind, row: &ResourceDef) -> Option<String> {
     schema.model().map(str::to_owned)
 }
 
-fn list_model(row: &ResourceDef) -> String {
+/// The definition of a row's lists.
+pub(super) fn list_model(row: &ResourceDef) -> String {
     match row.schema.rsplit_once('.') {
         Some((package, _)) => format!("{package}.{}", row.list_kind),
         None => row.list_kind.clone(),
