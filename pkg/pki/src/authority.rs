@@ -54,8 +54,7 @@ impl Authority {
         key_pem: &str,
     ) -> Result<Self, PkiError> {
         let damaged = |path: &Path, what, why: String| PkiError::Damaged { path: path.to_owned(), what, why };
-        let key_pair =
-            crate::key_pair(key_pem).map_err(|e| damaged(key, "a private key", e.to_string()))?;
+        let key_pair = crate::key_pair(key_pem).map_err(|e| damaged(key, "a private key", e.to_string()))?;
         check_pair(&certificate_pem, &key_pair)
             .map_err(|why| damaged(&certificate, "the certificate of its key", why))?;
         let issuer = Issuer::from_ca_cert_pem(&certificate_pem, key_pair)
