@@ -26,8 +26,14 @@ const VARIABLE: &[(&str, &str)] = &[
 ];
 
 /// Errors of upstream's that come or not by chance on its own API server too: a part of the text, and why.
-const BY_CHANCE: &[(&str, &str)] =
-    &[("Skipping pod synchronization", "which of its own checks a starting kubelet has not done yet")];
+const BY_CHANCE: &[(&str, &str)] = &[
+    ("Skipping pod synchronization", "which of its own checks a starting kubelet has not done yet"),
+    ("Failed to initialize CSINode", "a starting kubelet may look for its Node before it has made it"),
+    (
+        "is not as new as written version",
+        "a controller meets its own write before its watch does, and tries again",
+    ),
+];
 
 /// The errors of a log. Ours are those of tracing, where a warning counts as well; upstream's are those of klog, and
 /// what a Go program says when it dies.
