@@ -24,6 +24,7 @@ mod forward;
 mod links;
 mod options;
 mod pods;
+mod spdy;
 
 pub(crate) use forward::{Destination, Relay, forward, relay};
 
@@ -66,8 +67,11 @@ impl Server {
             ("services", _) => self.service_destination(&call).await?,
             _ => self.node_destination(&call).await?,
         };
-        let is_log = sub == "log";
+        let (is_log, is_forward) = (sub == "log", sub == "portforward");
         let Call { parts, mut body, .. } = call;
+        if is_forward && spdy::wanted(&parts.headers) {
+            return spdy::serve(&self.kubelets, destination, &parts).await;
+        }
         if is_log && socket::wanted(&parts.headers) {
             let answer = forward(&self.kubelets, destination, without_upgrade(&parts), None).await?;
             return Ok(log_answer(&parts, answer));

@@ -71,9 +71,13 @@ pub(crate) fn serve_bytes(
     parts: &Parts,
     chunks: impl Stream<Item = Result<Bytes, StreamError>> + Send + 'static,
 ) -> Response<Body> {
-    let named = parts.headers.get(header::SEC_WEBSOCKET_PROTOCOL).and_then(|v| v.to_str().ok());
-    let known = named.unwrap_or_default().split(',').map(str::trim);
-    let known = known.filter_map(|name| READER_PROTOCOLS.iter().find(|(known, _)| *known == name)).next();
+    let mut named = offered(&parts.headers).peekable();
+    // The empty name stands for a client that offers none.
+    let none = named.peek().is_none().then_some("");
+    let known = none
+        .into_iter()
+        .chain(named)
+        .find_map(|name| READER_PROTOCOLS.iter().find(|(known, _)| *known == name));
     let Some((protocol, form)) = known else { return refuse(StatusCode::FORBIDDEN) };
     let begin = futures::stream::once(async { Ok(Bytes::new()) });
     let mut response = serve(parts, *form, begin.chain(chunks));
@@ -89,22 +93,35 @@ pub(crate) fn serve(
     form: Form,
     messages: impl Stream<Item = Result<Bytes, StreamError>> + Send + 'static,
 ) -> Response<Body> {
-    let header = |name| parts.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    // Upstream's library takes no request without an origin.
-    if header(header::ORIGIN).is_empty() {
+    // Upstream's library for these takes no request without an origin.
+    if text(&parts.headers, header::ORIGIN).is_empty() {
         return refuse(StatusCode::FORBIDDEN);
     }
-    let key = header(header::SEC_WEBSOCKET_KEY);
-    let Some(upgrade) = parts.extensions.get::<OnUpgrade>().cloned().filter(|_| !key.is_empty()) else {
-        return refuse(StatusCode::BAD_REQUEST);
-    };
-    let accept = derive_accept_key(key.as_bytes());
+    let Some((response, upgrade)) = accept(parts) else { return refuse(StatusCode::BAD_REQUEST) };
     copepod_supervisor::spawn("websocket", async move {
         match upgrade.await {
             Ok(io) => run(TokioIo::new(io), form, messages).await,
             Err(error) => tracing::debug!(%error, "upgrade"),
         }
     });
+    response
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
+    headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+}
+
+/// The subprotocols that a client offers, in its order.
+pub(crate) fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter();
+    lines.filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')).map(str::trim)
+}
+
+/// The answer that switches protocols, and the connection once it is sent; `None` for a request that is no handshake.
+pub(crate) fn accept(parts: &Parts) -> Option<(Response<Body>, OnUpgrade)> {
+    let key = text(&parts.headers, header::SEC_WEBSOCKET_KEY);
+    let upgrade = parts.extensions.get::<OnUpgrade>().cloned().filter(|_| !key.is_empty())?;
+    let accept = derive_accept_key(key.as_bytes());
     let mut response = refuse(StatusCode::SWITCHING_PROTOCOLS);
     let headers = response.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -112,7 +129,7 @@ pub(crate) fn serve(
     if let Ok(accept) = HeaderValue::from_str(&accept) {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     }
-    response
+    Some((response, upgrade))
 }
 
 /// Sends messages until they end or the client does. Reading is what answers pings.

@@ -83,6 +83,14 @@ pub(crate) struct Relay {
     pub prefix: String,
 }
 
+impl From<Destination> for Relay {
+    fn from(to: Destination) -> Self {
+        let host = if to.host.contains(':') { format!("[{}]", to.host) } else { to.host };
+        let authority = format!("{host}:{}", to.port);
+        Self { authority, path_and_query: to.path_and_query, prefix: to.prefix }
+    }
+}
+
 /// Sends the request of `parts` and `body` to `to`.
 pub(crate) async fn forward(
     kubelets: &Kubelets,
@@ -91,13 +99,18 @@ pub(crate) async fn forward(
     body: Option<Incoming>,
 ) -> ApiResult<Response<Body>> {
     let io = kubelets.dial(&to).await.map_err(unreachable)?;
-    let authority = if to.host.contains(':') {
-        format!("[{}]:{}", to.host, to.port)
-    } else {
-        format!("{}:{}", to.host, to.port)
-    };
-    let relayed = Relay { authority, path_and_query: to.path_and_query, prefix: to.prefix };
-    relay(io, relayed, parts, body, |_| ()).await.map_err(unreachable)
+    relay(io, to.into(), parts, body, |_| ()).await.map_err(unreachable)
+}
+
+/// Sends the request of `parts` to `to`; an upgraded connection is the caller's.
+pub(super) async fn ask(
+    kubelets: &Kubelets,
+    to: Destination,
+    parts: &http::request::Parts,
+) -> ApiResult<Response<Incoming>> {
+    let io = kubelets.dial(&to).await.map_err(unreachable)?;
+    let (answer, _) = send(io, &to.into(), parts, None, |_| ()).await.map_err(unreachable)?;
+    Ok(answer)
 }
 
 /// Sends the request of `parts` and `body` over `io`; `last` changes the headers that are sent.
@@ -108,6 +121,24 @@ pub(crate) async fn relay(
     body: Option<Incoming>,
     last: impl FnOnce(&mut HeaderMap),
 ) -> Result<Response<Body>, String> {
+    let (mut response, source) = send(io, &to, &parts, body, last).await?;
+    if is_upgrade(&parts.headers) && response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let far = hyper::upgrade::on(&mut response);
+        let near = hyper::upgrade::on(Request::from_parts(parts, ()));
+        copepod_supervisor::spawn("tunnel", tunnel(near, far));
+        let (head, _) = response.into_parts();
+        return Ok(Response::from_parts(head, Body::empty()));
+    }
+    Ok(answer(response, source).await)
+}
+
+async fn send(
+    io: Box<dyn Io>,
+    to: &Relay,
+    parts: &http::request::Parts,
+    body: Option<Incoming>,
+    last: impl FnOnce(&mut HeaderMap),
+) -> Result<(Response<Incoming>, Option<Source>), String> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake::<_, Outgoing>(TokioIo::new(io))
         .await
         .map_err(|e| e.to_string())?;
@@ -138,19 +169,12 @@ pub(crate) async fn relay(
         request.headers_mut().insert("x-forwarded-uri", value);
     }
     last(request.headers_mut());
-    let mut response = sender.send_request(request).await.map_err(|e| e.to_string())?;
-    if upgrade && response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let far = hyper::upgrade::on(&mut response);
-        let near = hyper::upgrade::on(Request::from_parts(parts, ()));
-        copepod_supervisor::spawn("tunnel", tunnel(near, far));
-        let (head, _) = response.into_parts();
-        return Ok(Response::from_parts(head, Body::empty()));
-    }
-    Ok(answer(response, source).await)
+    let response = sender.send_request(request).await.map_err(|e| e.to_string())?;
+    Ok((response, source))
 }
 
 /// The answer as the client gets it: redirects and the links of pages lead back through the proxy.
-async fn answer(response: Response<Incoming>, source: Option<Source>) -> Response<Body> {
+pub(super) async fn answer(response: Response<Incoming>, source: Option<Source>) -> Response<Body> {
     let (mut head, body) = response.into_parts();
     for name in [header::CONNECTION, header::TRANSFER_ENCODING] {
         head.headers.remove(name);
