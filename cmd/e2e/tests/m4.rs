@@ -1,11 +1,14 @@
 //! M4: workloads.
 
-use std::net::SocketAddr;
-use std::process::ExitCode;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
 
 use copepod_e2e::registry;
 use copepod_e2e::{BUSYBOX, Check, apply, ensure, kubectl, node, wait_for};
 use copepod_testkit::Cluster;
+use libtest_mimic::Failed;
 
 fn main() -> ExitCode {
     copepod_e2e::main(
@@ -18,6 +21,7 @@ fn main() -> ExitCode {
             ("a_job_completes_and_a_failed_one_says_so", jobs),
             ("an_unschedulable_pod_says_why", unschedulable),
             ("logs_and_exec", logs_and_exec),
+            ("a_port_is_forwarded_through_a_websocket", port_forward),
             ("a_stateful_set_is_ordered_and_a_daemon_set_covers_the_node", sets),
             ("an_image_is_pulled_with_credentials_and_not_without", pull),
             ("a_namespace_goes_with_everything_in_it", namespace),
@@ -186,6 +190,37 @@ spec:
     ensure(failed.as_ref().is_some_and(|e| e.contains("exit code 1")), || {
         format!("exec of false: {failed:?}")
     })
+}
+
+fn port_forward(cluster: &Cluster) -> Check {
+    let serve = "mkdir -p /www && echo page > /www/index.html && httpd -f -p 8080 -h /www";
+    let image = format!("--image={BUSYBOX}");
+    cluster.run(&["run", "pages", &image, "--", "sh", "-c", serve], "")?;
+    kubectl(cluster, "wait --for=condition=Ready pod/pages --timeout=60s")?;
+    let mut forwarding = cluster
+        .kubectl(&["port-forward", "-v=4", "pod/pages", ":8080"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let told = BufReader::new(forwarding.stdout.take().ok_or("kubectl has no output")?).lines().next();
+    let page = told.ok_or("kubectl forwards nothing")?.map_err(Failed::from).and_then(|line| ask(&line));
+    forwarding.kill()?;
+    let log = String::from_utf8_lossy(&forwarding.wait_with_output()?.stderr).into_owned();
+    let page = page.map_err(|e| format!("{e:?}: {log}"))?;
+    ensure(page.ends_with("page\n"), || format!("the answer was {page:?}: {log}"))?;
+    ensure(!log.contains("fallback"), || format!("kubectl had to fall back: {log}"))?;
+    kubectl(cluster, "delete pod pages --now").map(drop)
+}
+
+/// The page behind what `kubectl port-forward` says it forwards: `Forwarding from 127.0.0.1:41000 -> 8080`.
+fn ask(line: &str) -> Result<String, Failed> {
+    let address = line.split(' ').nth(2).ok_or_else(|| format!("kubectl says {line:?}"))?;
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
 }
 
 fn sets(cluster: &Cluster) -> Check {

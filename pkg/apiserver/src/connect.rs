@@ -6,13 +6,14 @@
 
 use std::sync::Arc;
 
-use copepod_api::{ApiError, ApiResult, GroupVersionResource, Reason};
+use copepod_api::{ApiError, ApiResult, GroupResource, GroupVersionResource, Reason};
 use copepod_registry::{Attributes, Operation};
 use futures::StreamExt as _;
 use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
 use serde_json::json;
 
+use crate::authz::Check;
 use crate::body::Body;
 use crate::request::RequestInfo;
 use crate::respond;
@@ -56,6 +57,9 @@ impl Server {
             return Ok(redirect_to_slash(&call));
         }
         self.admit_connect(&call).await?;
+        if matches!(sub, "exec" | "attach" | "portforward") {
+            self.require_create(&call).await?;
+        }
         let destination = match (call.info.resource.as_str(), sub) {
             ("pods", "log") => match self.log_destination(&call).await? {
                 Some(destination) => destination,
@@ -77,6 +81,20 @@ impl Server {
             return Ok(log_answer(&parts, answer));
         }
         forward(&self.kubelets, destination, parts, body.take()).await
+    }
+
+    /// A WebSocket begins with GET, which asks for no more than to read: a stream into a pod takes what POST takes.
+    async fn require_create(&self, call: &Call) -> ApiResult<()> {
+        const VERB: &str = "create";
+        if call.info.verb == VERB {
+            return Ok(());
+        }
+        let decision = self.authz.decide(&Check { verb: VERB, ..call.check() }).await;
+        if decision.allowed {
+            return Ok(());
+        }
+        let resource = GroupResource::new("", &call.info.resource);
+        Err(ApiError::forbidden(&resource, &call.info.name, &decision.reason))
     }
 
     async fn admit_connect(&self, call: &Call) -> ApiResult<()> {
