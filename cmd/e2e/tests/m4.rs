@@ -193,17 +193,32 @@ spec:
 }
 
 fn port_forward(cluster: &Cluster) -> Check {
-    let serve = "mkdir -p /www && echo page > /www/index.html && httpd -f -p 8080 -h /www";
-    let image = format!("--image={BUSYBOX}");
-    cluster.run(&["run", "pages", &image, "--", "sh", "-c", serve], "")?;
+    apply(
+        cluster,
+        &format!(
+            r#"
+apiVersion: v1
+kind: Pod
+metadata: {{name: pages}}
+spec:
+  containers:
+    - name: c
+      image: {BUSYBOX}
+      command: [sh, -c, "mkdir -p /www && echo page > /www/index.html && httpd -f -p 8080 -h /www"]
+      readinessProbe: {{tcpSocket: {{port: 8080}}, periodSeconds: 1}}
+"#
+        ),
+    )?;
     kubectl(cluster, "wait --for=condition=Ready pod/pages --timeout=60s")?;
     let mut forwarding = cluster
         .kubectl(&["port-forward", "-v=4", "pod/pages", ":8080"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let told = BufReader::new(forwarding.stdout.take().ok_or("kubectl has no output")?).lines().next();
-    let page = told.ok_or("kubectl forwards nothing")?.map_err(Failed::from).and_then(|line| ask(&line));
+    // Kept open: kubectl writes a line for each connection too.
+    let mut lines = BufReader::new(forwarding.stdout.take().ok_or("kubectl has no output")?).lines();
+    let told = lines.next().ok_or("kubectl forwards nothing")?;
+    let page = told.map_err(Failed::from).and_then(|line| ask(&line));
     forwarding.kill()?;
     let log = String::from_utf8_lossy(&forwarding.wait_with_output()?.stderr).into_owned();
     let page = page.map_err(|e| format!("{e:?}: {log}"))?;
