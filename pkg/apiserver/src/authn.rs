@@ -23,6 +23,9 @@ use request_header::RequestHeader;
 use service_account::TokenAuthority;
 use static_token::StaticTokens;
 
+/// What is no token at all.
+pub(crate) const NO_TOKEN: &str = "token is not recognised";
+
 /// All ways to tell who sends a request.
 #[derive(Debug)]
 pub(crate) struct Authenticator {

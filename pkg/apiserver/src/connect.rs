@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use copepod_api::{ApiError, ApiResult, GroupResource, GroupVersionResource, Reason};
+use copepod_api::{ApiError, ApiResult, GroupResource, GroupVersionResource};
 use copepod_registry::{Attributes, Operation};
 use futures::StreamExt as _;
 use http::request::Parts;
@@ -50,8 +50,7 @@ impl Server {
             _ => true,
         };
         if !allowed {
-            let text = "the server does not allow this method on the requested resource";
-            return Err(ApiError::new(Reason::MethodNotAllowed, text));
+            return Err(crate::handlers::not_allowed());
         }
         if sub == "proxy" && read && !call.parts.uri.path().contains("/proxy/") {
             return Ok(redirect_to_slash(&call));
@@ -64,7 +63,7 @@ impl Server {
             ("pods", "log") => match self.log_destination(&call).await? {
                 Some(destination) => destination,
                 // A pod without a node has no log yet.
-                None => return Ok(log_answer(&call.parts, respond::text(200, ""))),
+                None => return Ok(log_answer(&call.parts, nothing())),
             },
             ("pods", "exec" | "attach" | "portforward") => self.stream_destination(&call).await?,
             ("pods", _) => self.pod_destination(&call).await?,
@@ -152,5 +151,12 @@ fn redirect_to_slash(call: &Call) -> Response<Body> {
     if let Ok(value) = http::HeaderValue::from_str(&location) {
         response.headers_mut().insert(header::LOCATION, value);
     }
+    response
+}
+
+/// No content, and no type of it.
+fn nothing() -> Response<Body> {
+    let mut response = respond::with_type(204, respond::TEXT, bytes::Bytes::new());
+    response.headers_mut().remove(header::CONTENT_TYPE);
     response
 }

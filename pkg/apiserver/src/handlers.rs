@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use copepod_api::{ApiError, ApiResult, GroupVersionResource, Reason};
+use copepod_api::{ApiError, ApiResult, GroupVersionResource, Reason, Verb};
 use copepod_registry::Store;
 use http::{HeaderValue, Response, header};
 use serde_json::json;
@@ -182,7 +182,7 @@ impl Server {
 
     /// A path below a group that has no such version, resource or subresource. Groups of upstream's own answer with a
     /// Status, all else with a text.
-    fn no_resource(&self, group: Option<&str>) -> ApiResult<Response<Body>> {
+    pub(crate) fn no_resource(&self, group: Option<&str>) -> ApiResult<Response<Body>> {
         let group = group.unwrap_or_default();
         let rows = self.registry.rows();
         let of_group = |row: &&Arc<copepod_api::ResourceDef>| !row.custom && row.group == group;
@@ -196,7 +196,8 @@ impl Server {
     }
 }
 
-fn not_allowed() -> ApiError {
+/// A method that no route of the path has.
+pub(crate) fn not_allowed() -> ApiError {
     let text = "the server does not allow this method on the requested resource";
     let mut error = ApiError::new(Reason::MethodNotAllowed, text);
     error.status_mut().details = Some(copepod_api::status::StatusDetails::default());
@@ -210,11 +211,25 @@ fn has_route(call: &Call, def: &copepod_api::ResourceDef, everywhere: bool) -> b
     let (method, verb) = (call.parts.method.as_str(), info.verb.as_str());
     let collection = info.subresource.is_empty()
         && (info.name.is_empty() || matches!(verb, "list" | "watch" | "deletecollection"));
+    if !info.subresource.is_empty() {
+        // A subresource has the methods of its verbs; no other may fall through to the object.
+        return def.subresource(&info.subresource).is_some_and(|sub| {
+            let wanted = match method {
+                "GET" => Verb::Get,
+                "POST" => Verb::Create,
+                "PUT" => Verb::Update,
+                "PATCH" => Verb::Patch,
+                "DELETE" => Verb::Delete,
+                _ => return false,
+            };
+            sub.verbs.has(wanted)
+        });
+    }
     match method {
         "HEAD" => false,
         "GET" => true,
-        "POST" => (collection && !everywhere) || !info.subresource.is_empty(),
-        "DELETE" if collection => !everywhere && def.verbs.0.contains(&copepod_api::Verb::DeleteCollection),
+        "POST" => collection && !everywhere,
+        "DELETE" if collection => !everywhere && def.verbs.has(Verb::DeleteCollection),
         "PUT" | "PATCH" | "DELETE" => !collection,
         _ => false,
     }

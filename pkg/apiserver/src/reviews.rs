@@ -7,6 +7,7 @@ use copepod_api::{
 };
 use copepod_registry::FieldValidation as Asked;
 use copepod_schema::decode::{self, FieldValidation};
+use copepod_schema::managed::{self, FieldSet};
 use http::{Response, header};
 use serde_json::{Map, Value, json};
 
@@ -98,12 +99,18 @@ impl Server {
         let info = &call.info;
         let gvr = GroupVersionResource::new(&info.group, &info.version, &info.resource);
         let gvk = kind_of(&gvr).ok_or_else(ApiError::no_such_resource)?;
+        if !info.name.is_empty() {
+            return self.no_resource(Some(&info.group));
+        }
         if info.verb != "create" {
-            return Err(ApiError::method_not_supported(&gvr.group_resource(), &info.verb));
+            return Err(crate::handlers::not_allowed());
         }
         // Refused before anything is done, as a Table of a review is.
         negotiate::negotiate(call.header(header::ACCEPT), Transforms::None, false)?;
         let mut object = decode(&mut call, &gvk).await?;
+        if !matches!(gvk.kind.as_str(), "SelfSubjectReview" | "SelfSubjectRulesReview") {
+            own(&call, &gvk, &mut object)?;
+        }
         match gvk.kind.as_str() {
             "TokenReview" => self.token_review(&mut object).await?,
             "SelfSubjectReview" => {
@@ -125,7 +132,7 @@ impl Server {
         let audiences: Vec<String> = texts(&object["spec"]["audiences"]);
         object["status"] = match self.authn.token_for(&token, &audiences).await {
             Ok((user, audiences)) => json!({"authenticated": true, "user": user, "audiences": audiences}),
-            Err(error) => json!({"user": {}, "error": format!("[invalid bearer token, {error}]")}),
+            Err(error) => json!({"user": {}, "error": error_text(&error.to_string())}),
         };
         Ok(())
     }
@@ -144,7 +151,7 @@ impl Server {
             (kind == "LocalSubjectAccessReview").then_some(call.info.namespace.as_str()),
         );
         if !errors.is_empty() {
-            return Err(ApiError::invalid(&GroupVersionKind::new(&gvk.group, "", kind), "", &errors));
+            return Err(ApiError::invalid(&GroupVersionKind::new(&gvk.group, "", ""), "", &errors));
         }
         let spec = &object["spec"];
         let user = if own { call.user.clone() } else { user_of(spec) };
@@ -157,6 +164,48 @@ impl Server {
         object["status"] = Value::Object(status);
         Ok(())
     }
+}
+
+/// What no authenticator takes for a token of its own is just not valid.
+fn error_text(error: &str) -> String {
+    match error {
+        crate::authn::NO_TOKEN => "invalid bearer token".to_owned(),
+        other => format!("[invalid bearer token, {other}]"),
+    }
+}
+
+/// Records who sent what, as for anything that is created.
+fn own(call: &Call, gvk: &GroupVersionKind, object: &mut Value) -> ApiResult<()> {
+    let options = WriteOptions::read(&call.query, "CreateOptions")?;
+    let schema = copepod_schema::builtin().kind(&gvk.group, &gvk.version, &gvk.kind);
+    let Some(schema) = schema else { return Ok(()) };
+    let manager = copepod_registry::field_manager(&options.field_manager, call.header(header::USER_AGENT));
+    let now = copepod_sys::clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let reset = FieldSet::of(&[&["status"]]);
+    managed::update(
+        None,
+        object,
+        &managed::Request {
+            schema,
+            gvk,
+            manager: &manager,
+            subresource: "",
+            reset: &reset,
+            versions: &managed::OneVersion,
+            now: &now,
+        },
+    );
+    Ok(())
+}
+
+/// Attributes of a path as upstream's internal form shows them.
+fn path_attributes(spec: &Value) -> String {
+    let given = &spec["nonResourceAttributes"];
+    if given.is_null() {
+        return "null".to_owned();
+    }
+    let text = |field: &str| Value::from(given[field].as_str().unwrap_or_default());
+    format!(r#"{{"Path":{},"Verb":{}}}"#, text("path"), text("verb"))
 }
 
 fn texts(list: &Value) -> Vec<String> {
@@ -203,9 +252,8 @@ fn check_spec(object: &Value, own: bool, local_namespace: Option<&str>) -> Field
     let has = |field: &str| spec.get(field).is_some_and(|v| !v.is_null());
     let mut errors = FieldErrors::new();
     if has("resourceAttributes") == has("nonResourceAttributes") {
-        let given = spec.get("nonResourceAttributes").cloned().unwrap_or_default();
         let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-        errors.push(FieldError::invalid(&path, given, detail));
+        errors.push(FieldError::invalid(&path, Value::Null, detail).showing(path_attributes(spec)));
     }
     if !own && spec["user"].as_str().unwrap_or_default().is_empty() && texts(&spec["groups"]).is_empty() {
         errors.push(FieldError::invalid(
@@ -220,14 +268,14 @@ fn check_spec(object: &Value, own: bool, local_namespace: Option<&str>) -> Field
         let path = path.child("resourceAttributes").child("namespace");
         errors.push(FieldError::invalid(
             &path,
-            attributes["namespace"].clone(),
+            attributes["namespace"].as_str().unwrap_or_default(),
             "must match metadata.namespace",
         ));
     }
     if has("nonResourceAttributes") {
         let path = path.child("nonResourceAttributes");
-        let given = spec["nonResourceAttributes"].clone();
-        errors.push(FieldError::invalid(&path, given, "disallowed on this kind of request"));
+        let error = FieldError::invalid(&path, Value::Null, "disallowed on this kind of request");
+        errors.push(error.showing(path_attributes(spec)));
     }
     errors
 }

@@ -187,14 +187,20 @@ pub(crate) fn encode(object: &Value, schema: SchemaRef<'_>) -> Vec<u8> {
     encoder::encode(object, schema)
 }
 
+/// A list, or an object that holds something.
+fn shows_fields(value: &Value) -> bool {
+    value.is_array() || value.as_object().is_some_and(|map| !map.is_empty())
+}
+
 /// An error that shows an object or a list shows it in the order of its struct.
 pub(crate) fn shown_in_order(error: &FieldError, schema: SchemaRef<'_>) -> FieldError {
     let error = error.clone();
-    let Some(value) = error.value.as_ref().filter(|value| value.is_object() || value.is_array()) else {
+    let Some(value) = error.value.as_ref().filter(|value| shows_fields(value)) else {
         return error;
     };
     let Some(schema) = schema.at_path(error.field.as_str()) else { return error };
-    let text = String::from_utf8_lossy(&encode(value, schema)).into_owned();
+    let plain = || String::from_utf8_lossy(&encode(value, schema)).into_owned();
+    let text = encoder::internal(value, schema).unwrap_or_else(plain);
     error.showing(text)
 }
 

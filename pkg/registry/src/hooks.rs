@@ -90,6 +90,11 @@ pub trait Hooks: Send + Sync {
         None
     }
 
+    /// Why an object of this name may not be deleted.
+    fn undeletable(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
     /// The value of a selectable field that is not a plain path into the object.
     fn field<'a>(&self, _object: &'a Value, _field: &str) -> Option<std::borrow::Cow<'a, str>> {
         None

@@ -33,6 +33,7 @@ mod scheduling;
 mod storage;
 mod storagemigration;
 
+pub(crate) use core::service::asked as services_asked;
 pub use fields::{SelectableField, selectable_fields};
 
 use crate::hooks::{Hooks, Plain};

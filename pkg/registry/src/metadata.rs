@@ -8,6 +8,8 @@ use jiff::Timestamp;
 use rand::RngExt as _;
 use serde_json::{Map, Value};
 
+use crate::request::Warnings;
+
 /// Letters of generated suffixes: no vowels and no look-alikes, so that no word is spelled by accident.
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest prefix of a generated name.
@@ -67,11 +69,11 @@ pub(crate) fn match_namespace(object: &mut Value, namespace: Option<&str>) -> Ap
 
 /// Takes out of a new object what only the server sets.
 pub(crate) fn wipe(object: &mut Value) {
-    const OWN: [&str; 7] = [
+    // A generation is what the client says, in kinds that do not count.
+    const OWN: [&str; 6] = [
         "creationTimestamp",
         "deletionGracePeriodSeconds",
         "deletionTimestamp",
-        "generation",
         "resourceVersion",
         "selfLink",
         "uid",
@@ -265,6 +267,31 @@ fn labels_and_annotations(object: &Value, path: &FieldPath) -> FieldErrors {
         errors.push(FieldError::too_long(&field, ANNOTATIONS));
     }
     errors
+}
+
+/// Drops owners that are named again by their UID, and tells the client; `when` says at which point.
+pub(crate) fn dedup_owners(object: &mut Value, warnings: &Warnings, when: &str) {
+    let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+    let Some(owners) = owners else { return };
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut again: Vec<String> = Vec::new();
+    for owner in owners.drain(..) {
+        // The same UID with other fields is another entry.
+        if kept.contains(&owner) {
+            again.push(owner["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    if !again.is_empty() {
+        again.dedup();
+        warnings.add(format!(
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, \
+             and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            again.join(", ")
+        ));
+    }
 }
 
 fn owner_references(object: &Value, path: &FieldPath) -> FieldErrors {

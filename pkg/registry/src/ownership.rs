@@ -77,6 +77,7 @@ fn reset(row: &Row, subresource: Option<&str>) -> &'static FieldSet {
         ("pods", Some("status")) => &resets.pod_status,
         (_, Some("status")) if status_keeps_metadata(row) => &resets.all_but_status,
         (_, Some("status")) => &resets.spec,
+        ("namespaces", Some("finalize")) => &resets.status,
         (_, None) if row.has_status() => &resets.status,
         _ => &resets.nothing,
     }
@@ -159,6 +160,27 @@ pub(crate) fn apply(
         row.conversion.accept(&mut object);
         Ok(object)
     })
+}
+
+/// Records who sent a request that is an object, such as one for a token.
+pub(crate) fn update_request(
+    cx: &RequestContext,
+    gvk: &GroupVersionKind,
+    schema: SchemaRef<'_>,
+    object: &mut Value,
+    subresource: &str,
+) {
+    let now = time(cx.now);
+    let request = Request {
+        schema,
+        gvk,
+        manager: &cx.field_manager,
+        subresource,
+        reset: &RESETS.status,
+        versions: &OneVersion,
+        now: &now,
+    };
+    managed::update(None, object, &request);
 }
 
 /// Records an ordinary write of a Scale.

@@ -33,6 +33,7 @@ pub const ALLOWED: &[Allowed] = &[
         what: "headers date, content-length, audit-id and those of flow control",
         why: "the clock, random",
     },
+    Allowed { what: "the order of rules in reviews of rules", why: "upstream's is that of a map" },
     Allowed { what: "entity tags", why: "a hash over what is listed here; that there is one is compared" },
 ];
 
@@ -79,12 +80,17 @@ fn causes(status: &mut Value) {
     }
 }
 
+static ACCESS: LazyLock<Regex> = LazyLock::new(|| pattern(r"kube-api-access-[a-z0-9]{5}"));
+static FINGERPRINT: LazyLock<Regex> = LazyLock::new(|| pattern(r"X509SHA256=[0-9a-f]{64}"));
+
 /// A text without times and UIDs.
 pub(crate) fn text(text: &str) -> String {
     let text = UID.replace_all(text, "<uid>");
     let text = TIME.replace_all(&text, "<time>");
     let text = IP.replace_all(&text, "${1}<ip>");
     let text = JWT.replace_all(&text, "<token>");
+    let text = ACCESS.replace_all(&text, "kube-api-access-<5>");
+    let text = FINGERPRINT.replace_all(&text, "X509SHA256=<hash>");
     REVISION.replace_all(&text, "${1}<rv>").into_owned()
 }
 
@@ -148,6 +154,11 @@ fn field(key: &str, value: &mut Value) {
             let text = |entry: &Value, key: &str| entry[key].as_str().unwrap_or_default().to_owned();
             let keys = ["operation", "manager", "subresource", "apiVersion"];
             entries.sort_by_key(|entry| keys.map(|key| text(entry, key)));
+        }
+        // Upstream lists rules in the order of a map.
+        (None, "resourceRules" | "nonResourceRules", Value::Array(rules)) => {
+            rules.iter_mut().for_each(body);
+            rules.sort_by_key(ToString::to_string);
         }
         (None, "columnDefinitions", Value::Array(columns)) => {
             columns.iter_mut().filter_map(Value::as_object_mut).for_each(|column| {

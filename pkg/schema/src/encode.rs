@@ -5,8 +5,10 @@ use serde_json::Value;
 
 use crate::node::{Kind, SchemaRef};
 
+mod internal;
 mod yaml;
 
+pub use internal::internal;
 pub use yaml::yaml;
 
 /// The object as compact JSON; properties come in the order of the schema, all others sorted behind them.

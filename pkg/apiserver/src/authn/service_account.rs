@@ -149,7 +149,7 @@ impl TokenAuthority {
         token: &str,
         wanted: &[String],
     ) -> Result<(UserInfo, Vec<String>), String> {
-        let unverified = jwt::unverified_claims(token).ok_or_else(|| "token is not recognised".to_owned())?;
+        let unverified = jwt::unverified_claims(token).ok_or_else(|| super::NO_TOKEN.to_owned())?;
         let issuer = unverified.get("iss").and_then(Value::as_str).unwrap_or_default();
         if !self.issuers.iter().any(|i| i == issuer) {
             return Err(format!("token issuer {issuer:?} is invalid"));
@@ -159,7 +159,11 @@ impl TokenAuthority {
         let has = audiences(&claims);
         let shared: Vec<String> = wanted.iter().filter(|w| has.contains(&w.as_str())).cloned().collect();
         if shared.is_empty() {
-            return Err(format!("token audiences {has:?} is invalid for the target audiences {wanted:?}"));
+            return Err(format!(
+                "token audiences {} is invalid for the target audiences {}",
+                shown(&has),
+                shown(wanted)
+            ));
         }
         check_times(&claims, copepod_sys::clock::now().as_second())?;
         Ok((self.user(&claims).await?, shared))
@@ -240,6 +244,12 @@ fn check_times(claims: &Value, now: i64) -> Result<(), String> {
         return Err("service account token is issued in the future".to_owned());
     }
     Ok(())
+}
+
+/// A list of texts as Go prints it.
+fn shown(list: &[impl AsRef<str>]) -> String {
+    let quoted: Vec<String> = list.iter().map(|text| copepod_api::field::quote(text.as_ref())).collect();
+    format!("[{}]", quoted.join(" "))
 }
 
 #[cfg(test)]

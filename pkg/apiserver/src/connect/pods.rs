@@ -1,7 +1,9 @@
 //! Where a pod's streams are: the container, the node, the kubelet's path
 //! (`k8s.io/kubernetes/pkg/registry/core/pod/strategy.go`).
 
-use copepod_api::{ApiError, ApiResult, GroupResource, meta};
+use copepod_api::{
+    ApiError, ApiResult, FieldError, FieldErrors, FieldPath, GroupResource, GroupVersionKind, Reason, meta,
+};
 use form_urlencoded::Serializer;
 use serde_json::Value;
 
@@ -24,16 +26,21 @@ impl Server {
 
     /// The kubelet's log endpoint; `None` while the pod has no node.
     pub(super) async fn log_destination(&self, call: &Call) -> ApiResult<Option<Destination>> {
+        check_log_options(&call.query, &call.info.name)?;
         let pod = self.pod(call, &call.info.name).await?;
         let container = container(&pod, call.query.text("container"))?;
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if node.is_empty() {
             return Ok(None);
         }
-        check_log_options(&call.query)?;
         let (ns, name) = (meta::namespace(&pod), meta::name(&pod));
         let path = with_query(format!("/containerLogs/{ns}/{name}/{container}"), &log_query(&call.query));
-        self.kubelet(node, path).await.map(Some)
+        // Of a log's node upstream speaks as of a pod.
+        let missing = |error: ApiError| match error.is(Reason::NotFound) {
+            true => ApiError::not_found(&GroupResource::new("", "pods"), node),
+            false => error,
+        };
+        self.kubelet(node, path).await.map(Some).map_err(missing)
     }
 
     /// The kubelet's exec, attach or port-forward endpoint.
@@ -114,11 +121,32 @@ fn stream_query(sub: &str, query: &Query) -> String {
     out.finish()
 }
 
-fn check_log_options(query: &Query) -> ApiResult<()> {
-    for key in ["sinceSeconds", "tailLines", "limitBytes"] {
-        query.int(key)?;
+fn check_log_options(query: &Query, pod: &str) -> ApiResult<()> {
+    let mut errors = FieldErrors::new();
+    let at = |field: &str| FieldPath::new(field);
+    if let Some(lines) = query.int("tailLines")?.filter(|n| *n < 0) {
+        errors.push(FieldError::invalid(&at("tailLines"), lines, "must be greater than or equal to 0"));
     }
-    Ok(())
+    if let Some(bytes) = query.int("limitBytes")?.filter(|n| *n < 1) {
+        errors.push(FieldError::invalid(&at("limitBytes"), bytes, "must be greater than 0"));
+    }
+    match (query.int("sinceSeconds")?, query.get("sinceTime").filter(|time| !time.is_empty())) {
+        (Some(_), Some(_)) => {
+            let why = "at most one of `sinceTime` or `sinceSeconds` may be specified";
+            errors.push(FieldError::forbidden(&at("[]"), why));
+        }
+        (Some(seconds), None) if seconds < 1 => {
+            errors.push(FieldError::invalid(&at("sinceSeconds"), seconds, "must be greater than 0"));
+        }
+        _ => {}
+    }
+    if !query.text("stream").is_empty() {
+        errors.push(FieldError::forbidden(&at("stream"), "may not be specified"));
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(&GroupVersionKind::new("", "v1", "PodLogOptions"), pod, &errors))
 }
 
 /// The container meant: the one named, the only one, or the one the pod marks as default.

@@ -55,6 +55,11 @@ impl ServiceAllocation {
             spec.keep_allocated(old);
         }
         spec.normalize_addresses(old_spec.as_ref());
+        spec.write(new);
+        let errors = crate::kinds::services_asked(new, old);
+        if !errors.is_empty() {
+            return Err(invalid(new, &errors));
+        }
         families::settle(&mut spec, old_spec.as_ref(), &self.families)
             .map_err(|errors| invalid(new, &errors))?;
         let mut pending = Pending {

@@ -55,6 +55,8 @@ pub(crate) struct Kind {
     pub(crate) counts: fn(&Value, &Value) -> bool,
     /// The value of a selectable field that is no plain path.
     pub(crate) field: for<'a> fn(&'a Value, &str) -> Option<Cow<'a, str>>,
+    /// Why an object of a name may not be deleted.
+    pub(crate) undeletable: fn(&str) -> Option<&'static str>,
     /// The grace period of a deletion.
     pub(crate) grace: fn(&Value, Option<i64>) -> Option<i64>,
 }
@@ -79,6 +81,7 @@ impl Kind {
         generation: false,
         counts: spec_differs,
         field: |_, _| None,
+        undeletable: |_| None,
         grace: |_, _| None,
     };
 
@@ -180,6 +183,10 @@ impl Hooks for &'static Kind {
 
     fn field<'a>(&self, object: &'a Value, field: &str) -> Option<Cow<'a, str>> {
         (self.field)(object, field)
+    }
+
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        (self.undeletable)(name)
     }
 
     fn grace_period(&self, object: &Value, requested: Option<i64>) -> Option<i64> {

@@ -63,6 +63,9 @@ impl Store {
         options: &DeleteOptions,
     ) -> ApiResult<Deleted> {
         check_options(options)?;
+        if let Some(why) = self.row.hooks.undeletable(&target.name) {
+            return Err(ApiError::forbidden(&self.resource(), &target.name, why));
+        }
         self.warn_orphans(cx, options);
         let mut current = self.current(target.namespace.as_deref(), &target.name).await?;
         let mut admitted: Option<i64> = None;

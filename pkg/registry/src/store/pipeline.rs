@@ -12,7 +12,7 @@ use super::Store;
 use crate::{
     admission::{Attributes, Operation},
     allocation::Transaction,
-    codec,
+    codec, metadata,
     object::Object,
     request::{RequestContext, Target},
     row::Schema,
@@ -115,6 +115,18 @@ impl Store {
 
     /// Mutating admission, and defaults for what it added.
     async fn mutate(
+        &self,
+        cx: &RequestContext,
+        context: &Context<'_>,
+        old: Option<&Value>,
+        new: &mut Value,
+    ) -> ApiResult<()> {
+        self.admit_mutation(cx, context, old, new).await?;
+        metadata::dedup_owners(new, &cx.warnings, " after mutating admission happens");
+        Ok(())
+    }
+
+    async fn admit_mutation(
         &self,
         cx: &RequestContext,
         context: &Context<'_>,

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     codec,
     error::unreasoned,
+    metadata,
     object::{Object, Written},
     request::{Body, RequestContext, Target},
     subresource,
@@ -24,7 +25,8 @@ impl Store {
         if let Some(name) = target.subresource.as_deref() {
             return subresource::create(self, cx, target, name, &body).await;
         }
-        let object = self.decode(cx, &body)?;
+        let mut object = self.decode(cx, &body)?;
+        metadata::dedup_owners(&mut object, &cx.warnings, "");
         if !matches!(meta::resource_version(&object), "" | "0") {
             return Err(unreasoned("resourceVersion should not be set on objects to be created"));
         }
@@ -55,7 +57,8 @@ impl Store {
             Some("scale") => return subresource::scale::update(self, cx, target, body).await,
             other => part(other)?,
         };
-        let object = self.decode(cx, body)?;
+        let mut object = self.decode(cx, body)?;
+        metadata::dedup_owners(&mut object, &cx.warnings, "");
         check_names(&object, target)?;
         let uid = meta::uid(&object).to_owned();
         let make = |old: Option<&Value>| {

@@ -241,10 +241,10 @@ fn check_watch(options: &ListOptions) -> ApiResult<()> {
         if chosen != "NotOlderThan" {
             errors.push(FieldError::not_supported(&field, chosen, &["NotOlderThan"]));
         }
-        if !options.continue_.is_empty() {
-            let why = "resourceVersionMatch is forbidden when continue is provided";
-            errors.push(FieldError::forbidden(&field, why));
-        }
+    }
+    if !options.continue_.is_empty() {
+        let why = "resourceVersionMatch is forbidden when continue is provided";
+        errors.push(FieldError::forbidden(&field, why));
     }
     refuse(&errors)
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::{
     codec,
     object::Object,
+    ownership,
     request::{Body, RequestContext, Target},
     store::Store,
 };
@@ -39,6 +40,7 @@ pub(super) async fn create(
     let account = store.current(target.namespace.as_deref(), &target.name).await?;
     let account = account.ok_or_else(|| store.not_found(&target.name))?;
     let account = store.row.load(&account)?;
+    ownership::update_request(cx, &gvk, schema, &mut request, "token");
     name_account(&mut request, target, &account)?;
     validate(&request, &gvk)?;
     store.admit_post(cx, target, &gvk, &mut request).await?;
@@ -97,10 +99,7 @@ async fn bound_object(store: &Store, target: &Target, request: &Value) -> ApiRes
         ("Secret", "v1") => "secrets",
         ("Node", "v1") => "nodes",
         (kind, version) => {
-            let why = format!(
-                "cannot bind token for serviceaccount {:?} to object of type {version}, Kind={kind}",
-                target.name
-            );
+            let why = format!("cannot bind token to object of type {version}, Kind={kind}");
             return Err(ApiError::bad_request(why));
         }
     };
@@ -113,7 +112,7 @@ async fn bound_object(store: &Store, target: &Target, request: &Value) -> ApiRes
             "the UID in the bound object reference ({uid}) does not match the UID in record. \
              The object might have been deleted and then recreated"
         );
-        return Err(ApiError::conflict(&GroupResource::new("", resource), name, &why));
+        return Err(ApiError::conflict(&GroupResource::new("", kind), name, &why));
     }
     if kind == "Pod" {
         let account = object.pointer("/spec/serviceAccountName").and_then(Value::as_str).unwrap_or_default();

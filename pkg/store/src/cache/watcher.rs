@@ -160,7 +160,8 @@ impl Watcher {
                 initial_end: false,
             });
         }
-        if let Some(revision) = self.initial_end.take() {
+        // The end of what was there is told by a bookmark, to who wants bookmarks.
+        if let Some(revision) = self.initial_end.take().filter(|_| self.request.bookmarks) {
             return Ok(Delivery {
                 kind: EventKind::Bookmark,
                 entry: None,

@@ -34,7 +34,7 @@ fn validate(map: &At<'_>) {
         size += decoded_len(place.str());
     }
     if size > MAX_SIZE {
-        map.push(FieldError::too_long(&FieldPath::root(), MAX_SIZE));
+        map.push(FieldError::too_long(&FieldPath::new("[]"), MAX_SIZE));
     }
 }
 

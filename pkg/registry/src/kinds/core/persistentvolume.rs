@@ -125,7 +125,15 @@ pub(crate) fn spec(at: &At<'_>, inline: bool) {
     if !inline {
         capacity(&at.get("capacity"));
     }
-    at.get("persistentVolumeReclaimPolicy").one_of(&["Delete", "Recycle", "Retain"]);
+    let policy = at.get("persistentVolumeReclaimPolicy");
+    policy.one_of(&["Delete", "Recycle", "Retain"]);
+    let mounted = at.at("hostPath.path").str();
+    if policy.str() == "Recycle"
+        && !mounted.is_empty()
+        && mounted.split('/').all(|part| matches!(part, "" | "."))
+    {
+        policy.forbidden("may not be 'recycle' for a hostPath mount of '/'");
+    }
     let affinity = at.get("nodeAffinity");
     if affinity.present() {
         if affinity.get("required").present() {
@@ -216,7 +224,7 @@ fn update(new: &At<'_>, old: &At<'_>) {
         && !same(at.get("nodeAffinity").value(), was.get("nodeAffinity").value())
     {
         let affinity = at.get("nodeAffinity").named(copepod_api::FieldPath::new("nodeAffinity"));
-        affinity.invalid("field is immutable");
+        affinity.invalid("field is immutable, except for updating from beta label to GA");
     }
     let (class, had) = (at.get("volumeAttributesClassName"), was.get("volumeAttributesClassName"));
     if had.present() && !class.present() {

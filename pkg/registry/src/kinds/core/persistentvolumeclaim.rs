@@ -126,8 +126,20 @@ pub(crate) fn spec(at: &At<'_>) {
     source(&at.get("dataSource"));
     let reference = at.get("dataSourceRef");
     source(&reference);
+    let old = at.get("dataSource");
     if !reference.get("namespace").is_empty() {
         reference.get("namespace").text(names::dns1123_label);
+        if old.present() {
+            at.invalid_as(
+                serde_json::Map::new(),
+                "may not be specified when dataSourceRef.namespace is specified",
+            );
+        }
+    } else if old.present() && reference.present() {
+        let same = |field: &str| old.get(field).str() == reference.get(field).str();
+        if !["apiGroup", "kind", "name"].into_iter().all(same) {
+            at.invalid_as(serde_json::Map::new(), "must match dataSourceRef");
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Services: defaults and what follows from a change of type. Addresses and ports are allocated by the store.
 
 mod validate;
+
+pub(crate) use validate::asked;
 mod warnings;
 
 use serde_json::{Value, json};

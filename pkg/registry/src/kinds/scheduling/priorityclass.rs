@@ -16,6 +16,10 @@ pub(crate) static KIND: Kind = Kind {
         }
         new.get("preemptionPolicy").immutable(&old.get("preemptionPolicy"));
     }),
+    undeletable: |name| {
+        let system = SYSTEM.iter().any(|(system, _)| *system == name);
+        system.then_some("this is a system priority class and cannot be deleted")
+    },
     ..Kind::PLAIN
 };
 

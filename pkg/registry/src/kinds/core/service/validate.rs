@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use copepod_api::{FieldError, FieldPath, names};
-use serde_json::{Value, json};
+use copepod_api::{FieldError, FieldErrors, FieldPath, names};
+use serde_json::Value;
 
 use crate::kinds::at::At;
 use crate::kinds::checks::{ip, labels, text};
@@ -147,6 +147,15 @@ fn families_of(ips: &[&str]) -> (usize, usize) {
     (ips.len() - v6, v6)
 }
 
+/// What is wrong with the addresses and families a client asks for; looked at before any is allocated.
+pub(crate) fn asked(new: &Value, old: Option<&Value>) -> FieldErrors {
+    let sink = std::cell::RefCell::default();
+    let was = old.map(|old| At::root(old, &sink).get("spec"));
+    cluster_ips(&At::root(new, &sink).get("spec"), was.as_ref());
+    drop(was);
+    sink.into_inner()
+}
+
 fn cluster_ips(spec: &At<'_>, was: Option<&At<'_>>) {
     if spec.is("type", "ExternalName") {
         return;
@@ -219,9 +228,11 @@ fn port_numbers(spec: &At<'_>) {
         let (protocol, number) = (at.get("protocol").str(), at.get("port").int().unwrap_or(0));
         if !seen.insert((protocol, number)) {
             // The value shown is the key of the comparison, as upstream's type prints.
-            let shown = json!({"Name": "", "Protocol": protocol, "AppProtocol": null, "Port": number,
-                "TargetPort": 0, "NodePort": 0});
-            at.push(FieldError::duplicate(at.path(), shown));
+            let shown = format!(
+                r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#,
+                Value::from(protocol)
+            );
+            at.push(FieldError::duplicate(at.path(), Value::Null).showing(shown));
         }
     }
 }
