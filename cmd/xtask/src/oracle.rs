@@ -1,5 +1,6 @@
 //! The oracle: upstream's own components, built from the same modules as the suite, run in a node of their own.
 
+mod kubectl;
 mod mixed;
 mod node;
 mod replay;
@@ -23,6 +24,8 @@ pub(crate) enum OracleTask {
     Mixed(mixed::Mixed),
     /// Replay recorded requests on both API servers and show where the answers differ.
     Diff(replay::Diff),
+    /// Run kubectl commands on both API servers and controller-managers and show where the answers differ.
+    Kubectl(kubectl::Kubectl),
     /// Write down what upstream's API server answers to requests, beside them.
     Record(replay::Scripts),
 }
@@ -47,6 +50,7 @@ pub(crate) struct Up {
 pub(crate) fn run(task: &OracleTask) -> anyhow::Result<ExitCode> {
     match task {
         OracleTask::Diff(diff) => return replay::diff(diff).map(|()| ExitCode::SUCCESS),
+        OracleTask::Kubectl(options) => return kubectl::run(options),
         OracleTask::Record(scripts) => return replay::record(scripts).map(|()| ExitCode::SUCCESS),
         OracleTask::Build | OracleTask::Up(_) | OracleTask::Mixed(_) => {}
     }
