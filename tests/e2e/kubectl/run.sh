@@ -1,6 +1,6 @@
 #!/bin/bash
 # What a person sees: the commands of commands.txt, one a line, by kubectl on our API server and controller-manager and on
-# upstream's, side by side; then where the two say something else. ``@settle` lets controllers catch up.
+# upstream's, side by side; then where the two say something else. `@settle` lets controllers catch up.
 #
 # Programs come from the environment:
 #   COPEPOD              ours
