@@ -309,26 +309,10 @@ fn unique(value: &Value, schema: SchemaRef<'_>, path: &FieldPath, errors: &mut F
     if schema.is_typed() {
         return;
     }
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                if let Some(field) = schema.field(key) {
-                    unique(value, field.schema(), &path.child(key), errors);
-                } else if let Some(values) = schema.additional() {
-                    unique(value, values, &path.key(key), errors);
-                }
-            }
-        }
-        Value::Array(list) => {
-            unique_items(list, schema, path, errors);
-            if let Some(items) = schema.items() {
-                for (at, item) in list.iter().enumerate() {
-                    unique(item, items, &path.index(at), errors);
-                }
-            }
-        }
-        _ => {}
+    if let Value::Array(list) = value {
+        unique_items(list, schema, path, errors);
     }
+    schema.parts(value, path, |value, schema, path| unique(value, schema, path, errors));
 }
 
 fn unique_items(list: &[Value], schema: SchemaRef<'_>, path: &FieldPath, errors: &mut FieldErrors) {

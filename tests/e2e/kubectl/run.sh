@@ -17,28 +17,15 @@ ip link set lo up; ip address add 192.168.77.1/32 dev lo # an address that may b
 cd "$(dirname "$0")" || exit 1
 mkdir -p "$RESULTS"; RESULTS=$(cd "$RESULTS" && pwd)
 WORK=$(mktemp -d); P=$WORK/pki; mkdir "$P"; trap 'rm -rf "$WORK"' EXIT; export WORK HOME=$WORK
-key() { openssl ecparam -name prime256v1 -genkey -noout -out "$P/$1.key"; }
-key ca; openssl req -x509 -new -key "$P/ca.key" -days 30 -subj /CN=kubernetes -addext keyUsage=critical,keyCertSign -out "$P/ca.crt" 2> /dev/null
-crt() { # name subject usage [san]
-  key "$1"; openssl req -new -key "$P/$1.key" -subj "$2" -out "$P/$1.csr" 2> /dev/null
-  { echo "extendedKeyUsage=$3"; [ -n "${4:-}" ] && echo "subjectAltName=$4"; } > "$P/$1.ext"
-  openssl x509 -req -in "$P/$1.csr" -CA "$P/ca.crt" -CAkey "$P/ca.key" -CAcreateserial -days 30 -extfile "$P/$1.ext" -out "$P/$1.crt" 2> /dev/null
-}
-kubeconfig() { # user whose port
-  cat > "$WORK/$1-$2.kubeconfig" <<K
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "https://127.0.0.1:$3", certificate-authority: $P/ca.crt}}]
-users: [{name: u, user: {client-certificate: $P/$1.crt, client-key: $P/$1.key}}]
-contexts: [{name: c, context: {cluster: c, user: u}}]
-current-context: c
-K
-}
+DIR=$WORK
+# shellcheck source=tests/e2e/lib.sh
+source ../lib.sh
+authority ca kubernetes
 crt apiserver /CN=kube-apiserver serverAuth DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1
 crt admin /O=system:masters/CN=admin clientAuth
 crt kcm /CN=system:kube-controller-manager clientAuth
 openssl genrsa -out "$P/sa.key" 2048 2> /dev/null
-for user in admin kcm; do kubeconfig $user ours 6443; kubeconfig $user upstream 6444; done
+for user in admin kcm; do kubeconfig $user 6443 "$WORK/$user-ours.kubeconfig"; kubeconfig $user 6444 "$WORK/$user-upstream.kubeconfig"; done
 openssl req -new -newkey rsa:2048 -nodes -keyout /dev/null -subj /CN=me/O=dev -out "$WORK/me.csr" 2> /dev/null
 cat > "$WORK/csr.yaml" <<C
 apiVersion: certificates.k8s.io/v1
@@ -47,21 +34,21 @@ metadata: {name: mycsr}
 spec: {request: $(base64 -w0 "$WORK/me.csr"), signerName: kubernetes.io/kube-apiserver-client, usages: [client auth]}
 C
 
-run() { local name=$1; shift; "$@" > "$RESULTS/$name.log" 2>&1 < /dev/null & }
+launch() { local name=$1; shift; "$@" > "$RESULTS/$name.log" 2>&1 < /dev/null & }
 servers() { # whose etcd-port port secure-port-of-the-manager
-  run "$1-etcd" "$ETCD" --data-dir "$WORK/$1" --unsafe-no-fsync --log-level error --listen-client-urls "http://127.0.0.1:$2" \
+  launch "$1-etcd" "$ETCD" --data-dir "$WORK/$1" --unsafe-no-fsync --log-level error --listen-client-urls "http://127.0.0.1:$2" \
     --advertise-client-urls "http://127.0.0.1:$2" --listen-peer-urls "http://127.0.0.1:$(($2 + 1))"
   local apiserver=$APISERVER manager=$KCM
   [ "$1" = ours ] && apiserver="$COPEPOD apiserver" manager="$COPEPOD controller-manager"
   # shellcheck disable=SC2086 # the command may carry its subcommand
-  run "$1-apiserver" $apiserver --etcd-servers="http://127.0.0.1:$2" --advertise-address=192.168.77.1 --bind-address=127.0.0.1 \
+  launch "$1-apiserver" $apiserver --etcd-servers="http://127.0.0.1:$2" --advertise-address=192.168.77.1 --bind-address=127.0.0.1 \
     --secure-port="$3" --allow-privileged=true --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction \
     --client-ca-file="$P/ca.crt" --tls-cert-file="$P/apiserver.crt" --tls-private-key-file="$P/apiserver.key" \
     --service-cluster-ip-range=10.96.0.0/12 --service-account-issuer=https://kubernetes.default.svc.cluster.local \
     --service-account-key-file="$P/sa.key" --service-account-signing-key-file="$P/sa.key"
   wait_for "$1" get --raw /readyz
   # shellcheck disable=SC2086
-  run "$1-controller-manager" $manager --kubeconfig="$WORK/kcm-$1.kubeconfig" --service-account-private-key-file="$P/sa.key" \
+  launch "$1-controller-manager" $manager --kubeconfig="$WORK/kcm-$1.kubeconfig" --service-account-private-key-file="$P/sa.key" \
     --root-ca-file="$P/ca.crt" --cluster-signing-cert-file="$P/ca.crt" --cluster-signing-key-file="$P/ca.key" \
     --use-service-account-credentials=true --leader-elect=false --secure-port="$4"
   wait_for "$1" get serviceaccount default

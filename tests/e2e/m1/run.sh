@@ -17,43 +17,21 @@ ip address add 192.168.77.1/32 dev lo # an address that may be advertised, which
 HERE=$(cd "$(dirname "$0")" && pwd)
 DIR=$(mktemp -d); P=$DIR/pki; mkdir -p "$P"
 trap '[ -n "${KEEP:-}" ] || rm -rf "$DIR"' EXIT
-PASS=0; FAIL=0; FAILED=
-ok() { PASS=$((PASS + 1)); echo "ok   $1"; }
-bad() { FAIL=$((FAIL + 1)); FAILED+=$'\n'"FAIL $1${2:+: $2}"; echo "FAIL $1${2:+: $2}"; }
-is() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$3', got '$2'"; fi; }
-has() { case "$2" in *"$3"*) ok "$1" ;; *) bad "$1" "no '$3' in '$(echo "$2" | head -c 600)'" ;; esac; }
-wait_for() { # name seconds command...
-  local name=$1 n=$(($2 * 5)); shift 2
-  for _ in $(seq "$n"); do if "$@" >/dev/null 2>&1; then ok "$name"; return 0; fi; sleep 0.2; done
-  bad "$name" "not in time"; return 1
-}
+# shellcheck source=tests/e2e/lib.sh
+source "$HERE/../lib.sh"
 
 # --- certificates -----------------------------------------------------------------------------------------------------
-key() { openssl ecparam -name prime256v1 -genkey -noout -out "$P/$1.key"; }
-key ca; openssl req -x509 -new -key "$P/ca.key" -days 30 -subj /CN=kubernetes -addext keyUsage=critical,keyCertSign -out "$P/ca.crt" 2>/dev/null
-crt() { # name subject usage [san]
-  key "$1"; openssl req -new -key "$P/$1.key" -subj "$2" -out "$P/$1.csr" 2>/dev/null
-  { echo "extendedKeyUsage=$3"; [ -n "${4:-}" ] && echo "subjectAltName=$4"; } > "$P/$1.ext"
-  openssl x509 -req -in "$P/$1.csr" -CA "$P/ca.crt" -CAkey "$P/ca.key" -CAcreateserial -days 30 -extfile "$P/$1.ext" -out "$P/$1.crt" 2>/dev/null
-  cat > "$DIR/$1.kubeconfig" <<K
-apiVersion: v1
-kind: Config
-clusters: [{name: m1, cluster: {server: "https://127.0.0.1:6443", certificate-authority: $P/ca.crt}}]
-users: [{name: u, user: {client-certificate: $P/$1.crt, client-key: $P/$1.key}}]
-contexts: [{name: m1, context: {cluster: m1, user: u}}]
-current-context: m1
-K
-}
+authority ca kubernetes
 crt apiserver /CN=kube-apiserver serverAuth DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1
 crt admin /O=system:masters/CN=admin clientAuth
 crt bob /O=dev/O=ops/CN=bob clientAuth
 crt kcm /CN=system:kube-controller-manager clientAuth
 crt sched /CN=system:kube-scheduler clientAuth
 crt node1 /O=system:nodes/CN=system:node:node1 clientAuth
+for user in admin bob kcm sched node1; do kubeconfig $user; done
 openssl genrsa -out "$P/sa.key" 2048 2>/dev/null
 
 # --- servers ----------------------------------------------------------------------------------------------------------
-run() { local n=$1; shift; "$@" > "$DIR/$n.log" 2>&1 < /dev/null & eval "PID_$n=$!"; }
 run etcd "$ETCD" --data-dir "$DIR/etcd" --unsafe-no-fsync --log-level error --listen-client-urls http://127.0.0.1:2379 \
   --advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380
 start_apiserver() {

@@ -18,44 +18,21 @@ ip address add 192.168.77.1/32 dev lo
 for a in 10.96.0.71 10.96.0.72 10.96.0.73; do ip address add $a/32 dev lo; done
 DIR=$(mktemp -d); P=$DIR/pki; mkdir -p "$P"
 trap '[ -n "${KEEP:-}" ] || rm -rf "$DIR"' EXIT
-PASS=0; FAIL=0
-ok() { PASS=$((PASS + 1)); echo "ok   $1"; }
-bad() { FAIL=$((FAIL + 1)); echo "FAIL $1${2:+: $2}"; }
-is() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$3', got '$2'"; fi; }
-has() { case "$2" in *"$3"*) ok "$1" ;; *) bad "$1" "no '$3' in '$(echo "$2" | head -c 700)'" ;; esac; }
-wait_for() { # name seconds command...
-  local name=$1 n=$(($2 * 5)); shift 2
-  for _ in $(seq "$n"); do if "$@" >/dev/null 2>&1; then ok "$name"; return 0; fi; sleep 0.2; done
-  bad "$name" "not in time"; return 1
-}
+HERE=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/e2e/lib.sh
+source "$HERE/../lib.sh"
 
 # --- certificates -----------------------------------------------------------------------------------------------------
-key() { openssl ecparam -name prime256v1 -genkey -noout -out "$P/$1.key"; }
-authority() { key "$1"; openssl req -x509 -new -key "$P/$1.key" -days 30 -subj "/CN=$1" -addext keyUsage=critical,keyCertSign -out "$P/$1.crt" 2>/dev/null; }
 authority ca; authority front-proxy-ca
-crt() { # name subject usage authority [san]
-  key "$1"; openssl req -new -key "$P/$1.key" -subj "$2" -out "$P/$1.csr" 2>/dev/null
-  { echo "extendedKeyUsage=$3"; [ -n "${5:-}" ] && echo "subjectAltName=$5"; } > "$P/$1.ext"
-  openssl x509 -req -in "$P/$1.csr" -CA "$P/$4.crt" -CAkey "$P/$4.key" -CAcreateserial -days 30 -extfile "$P/$1.ext" -out "$P/$1.crt" 2>/dev/null
-}
-crt apiserver /CN=kube-apiserver serverAuth ca DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1
-crt admin /O=system:masters/CN=admin clientAuth ca
-crt bob /CN=bob clientAuth ca
-crt front-proxy-client /CN=front-proxy-client clientAuth front-proxy-ca
-crt hook /CN=hook serverAuth ca DNS:hook.w.svc,DNS:convert.w.svc,DNS:sample.w.svc,IP:127.0.0.1
+crt apiserver /CN=kube-apiserver serverAuth DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.96.0.1
+crt admin /O=system:masters/CN=admin clientAuth
+crt bob /CN=bob clientAuth
+crt front-proxy-client /CN=front-proxy-client clientAuth "" front-proxy-ca
+crt hook /CN=hook serverAuth DNS:hook.w.svc,DNS:convert.w.svc,DNS:sample.w.svc,IP:127.0.0.1
 openssl genrsa -out "$P/sa.key" 2048 2>/dev/null
-for u in admin bob; do cat > "$DIR/$u.kubeconfig" <<K
-apiVersion: v1
-kind: Config
-clusters: [{name: m, cluster: {server: "https://127.0.0.1:6443", certificate-authority: $P/ca.crt}}]
-users: [{name: u, user: {client-certificate: $P/$u.crt, client-key: $P/$u.key}}]
-contexts: [{name: m, context: {cluster: m, user: u}}]
-current-context: m
-K
-done
+for user in admin bob; do kubeconfig $user; done
 
 # --- servers ----------------------------------------------------------------------------------------------------------
-run() { local n=$1; shift; "$@" > "$DIR/$n.log" 2>&1 < /dev/null & eval "PID_$n=$!"; }
 run etcd "$ETCD" --data-dir "$DIR/etcd" --unsafe-no-fsync --log-level error --listen-client-urls http://127.0.0.1:2379 \
   --advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380
 # shellcheck disable=SC2086 # the command may carry its subcommand

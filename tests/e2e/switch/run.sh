@@ -13,15 +13,8 @@ ip link set lo up
 ip address add 192.168.79.1/32 dev lo # an address that may be advertised, which loopback's own may not
 HERE=$(cd "$(dirname "$0")" && pwd)
 DIR=$(mktemp -d); trap '[ -n "${KEEP:-}" ] || rm -rf "$DIR"' EXIT
-PASS=0; FAIL=0
-ok() { PASS=$((PASS + 1)); echo "ok   $1"; }
-bad() { FAIL=$((FAIL + 1)); echo "FAIL $1${2:+: $2}"; }
-is() { if [ "$2" = "$3" ]; then ok "$1"; else bad "$1" "wanted '$3', got '$2'"; fi; }
-wait_for() { # name seconds command...
-  local name=$1 n=$(($2 * 5)); shift 2
-  for _ in $(seq "$n"); do if "$@" > /dev/null 2>&1; then ok "$name"; return 0; fi; sleep 0.2; done
-  bad "$name" "not in time"; return 1
-}
+# shellcheck source=tests/e2e/lib.sh
+source "$HERE/../lib.sh"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$DIR/tls.key" -out "$DIR/tls.crt" -days 30 \
   -subj /CN=kube-apiserver -addext subjectAltName=DNS:localhost,IP:127.0.0.1 2> /dev/null
 openssl genrsa -out "$DIR/sa.key" 2048 2> /dev/null

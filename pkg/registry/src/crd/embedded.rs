@@ -28,25 +28,7 @@ fn below(value: &Value, schema: SchemaRef<'_>, path: &FieldPath, errors: &mut Fi
     if schema.is_typed() {
         return;
     }
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                if let Some(field) = schema.field(key) {
-                    node(value, field.schema(), &path.child(key), errors);
-                } else if let Some(values) = schema.additional() {
-                    node(value, values, &path.key(key), errors);
-                }
-            }
-        }
-        Value::Array(list) => {
-            for (at, item) in list.iter().enumerate() {
-                if let Some(items) = schema.items() {
-                    node(item, items, &path.index(at), errors);
-                }
-            }
-        }
-        _ => {}
-    }
+    schema.parts(value, path, |value, schema, path| node(value, schema, path, errors));
 }
 
 fn head(map: &Map<String, Value>, path: &FieldPath, errors: &mut FieldErrors) {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use copepod_api::FieldPath;
 use serde_json::Value;
 
 use super::{Field, Format, Kind, ListType, Node, NodeId, Omit, PatchStrategy, Rules, SchemaSet};
@@ -166,6 +167,30 @@ impl<'a> SchemaRef<'a> {
     #[must_use]
     pub fn additional(self) -> Option<Self> {
         self.node().additional.map(|id| self.set.at(id))
+    }
+
+    /// Gives `visit` everything directly in `value` that this node describes, with its own schema and path: fields and
+    /// map values of an object, items of a list.
+    pub fn parts(self, value: &Value, path: &FieldPath, mut visit: impl FnMut(&Value, Self, &FieldPath)) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    if let Some(field) = self.field(key) {
+                        visit(value, field.schema(), &path.child(key));
+                    } else if let Some(values) = self.additional() {
+                        visit(value, values, &path.key(key));
+                    }
+                }
+            }
+            Value::Array(list) => {
+                for (at, item) in list.iter().enumerate() {
+                    if let Some(items) = self.items() {
+                        visit(item, items, &path.index(at));
+                    }
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Whether `additionalProperties: true` allows any property.
