@@ -85,7 +85,11 @@ fn cron_error(schedule: &str) -> Result<(), String> {
         None => schedule,
     };
     if spec.starts_with('@') {
-        let known = DESCRIPTORS.contains(&spec) || spec.starts_with("@every ");
+        if let Some(text) = spec.strip_prefix("@every ") {
+            let read = copepod_api::duration::parse(text);
+            return read.map(drop).map_err(|e| format!("failed to parse duration {spec}: {e}"));
+        }
+        let known = DESCRIPTORS.contains(&spec);
         return if known { Ok(()) } else { Err(format!("unrecognized descriptor: {spec}")) };
     }
     let fields: Vec<&str> = spec.split_whitespace().collect();
@@ -171,6 +175,8 @@ mod tests {
         assert_eq!(cron_error("* * *"), Err("expected exactly 5 fields, found 3: [* * *]".to_owned()));
         assert_eq!(cron_error("61 * * * *"), Err("end of range (61) above maximum (59): 61".to_owned()));
         assert!(cron_error("x * * * *").is_err_and(|e| e.starts_with("failed to parse int from x")));
+        let soon = "failed to parse duration @every soon: time: invalid duration \"soon\"";
+        assert_eq!(cron_error("@every soon"), Err(soon.to_owned()));
         assert_eq!(cron_error("@never"), Err("unrecognized descriptor: @never".to_owned()));
     }
 }
