@@ -161,6 +161,6 @@ mod tests {
             read("mode: ipvs\nclusterCIDR: x\ndetectLocalMode: NodeCIDR\nnodePortAddresses: [10.0.0.0/8]");
         assert_eq!(wrong.unwrap_err().len(), 4);
         let unknown = read("conntrack: {maxPerCore: 5}\nfeatureGates: {X: true}").unwrap_err();
-        assert_eq!(unknown, ["not supported here: conntrack.maxPerCore, featureGates"]);
+        assert_eq!(unknown, ["not supported here: conntrack.maxPerCore, featureGates.X"]);
     }
 }
