@@ -12,7 +12,7 @@ const TOO_MANY: i64 = 100;
 
 enum Times {
     /// Five fields.
-    Fields(Cron),
+    Fields(Box<Cron>),
     /// `@every 1h30m`: so long after the time before, in whole seconds.
     Every(SignedDuration),
 }
@@ -41,7 +41,7 @@ impl Schedule {
                 let why = |e| format!("failed to parse duration {spec}: {e}");
                 Times::Every(whole_seconds(duration::parse(text).map_err(why)?))
             }
-            None => Times::Fields(fields(spec)?),
+            None => Times::Fields(Box::new(fields(spec)?)),
         };
         Ok(Self { times, zone })
     }
