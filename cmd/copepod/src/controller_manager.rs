@@ -66,16 +66,12 @@ struct Accepted {
     service_cluster_ip_range: Option<String>,
     /// Accepted for manifests written for upstream
     #[arg(long)]
-    client_ca_file: Option<PathBuf>,
-    /// Accepted for manifests written for upstream
-    #[arg(long)]
     requestheader_client_ca_file: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut config = copepod_controllers::Config::new(args.kubeconfig, host_name());
-    config.listen = args.serving.listen(args.secure_port);
-    config.serving_cert = args.serving.certificate();
+    config.serving = args.serving.config(args.secure_port);
     config.leader_elect = args.leader_elect;
     config.use_service_account_credentials = args.use_service_account_credentials;
     config.controllers = args.controllers;

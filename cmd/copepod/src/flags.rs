@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use copepod_client::serving::ServingConfig;
+
 /// Flags of serving health and metrics, as every upstream component has them.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Serving {
@@ -15,6 +17,9 @@ pub(crate) struct Serving {
     /// Its key
     #[arg(long, requires = "tls_cert_file")]
     tls_private_key_file: Option<PathBuf>,
+    /// Authority of client certificates; the one that the API server publishes when absent
+    #[arg(long)]
+    client_ca_file: Option<PathBuf>,
     /// Kubeconfig for reviewing tokens
     #[arg(long)]
     authentication_kubeconfig: Option<PathBuf>,
@@ -24,14 +29,13 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Where to listen.
-    pub(crate) fn listen(&self, port: u16) -> SocketAddr {
-        SocketAddr::new(self.bind_address, port)
-    }
-
-    /// The certificate and its key, when both are given.
-    pub(crate) fn certificate(&self) -> Option<(PathBuf, PathBuf)> {
-        self.tls_cert_file.clone().zip(self.tls_private_key_file.clone())
+    /// Where to serve, and with which certificates.
+    pub(crate) fn config(&self, port: u16) -> ServingConfig {
+        ServingConfig {
+            listen: SocketAddr::new(self.bind_address, port),
+            cert: self.tls_cert_file.clone().zip(self.tls_private_key_file.clone()),
+            client_ca: self.client_ca_file.clone(),
+        }
     }
 }
 

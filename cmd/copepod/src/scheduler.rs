@@ -24,8 +24,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut config = copepod_scheduler::Config::new(args.kubeconfig, host_name());
-    config.listen = args.serving.listen(args.secure_port);
-    config.serving_cert = args.serving.certificate();
+    config.serving = args.serving.config(args.secure_port);
     config.leader_elect = args.leader_elect;
     component("kube-scheduler", Threads::One, |shutdown| async move {
         Ok(copepod_scheduler::run(config, shutdown).await?)

@@ -16,6 +16,7 @@ fn main() -> ExitCode {
             ("a_mirror_pod_cannot_be_edited", mirror_pod_is_read_only),
             ("the_node_is_ready_with_a_lease", lease),
             ("health_on_loopback_and_nothing_on_10255", health),
+            ("metrics_are_for_certificates_and_not_for_nobody", metrics),
             ("pods_go_on_without_the_api_server_and_it_heals", api_server_manifest),
             ("restarting_the_agent_restarts_no_container", agent_restart),
         ],
@@ -48,6 +49,22 @@ fn health(cluster: &Cluster) -> Check {
     ensure(ports.contains("127.0.0.1:10248"), || format!("nothing on 127.0.0.1:10248\n{ports}"))?;
     let anonymous = node(cluster, "curl -sk -o /dev/null -w '%{http_code}' https://127.0.0.1:10250/pods")?;
     ensure(anonymous == "401", || format!(":10250 answered {anonymous} to nobody"))
+}
+
+fn metrics(cluster: &Cluster) -> Check {
+    let client = "--cert /etc/kubernetes/pki/apiserver-kubelet-client.crt --key /etc/kubernetes/pki/apiserver-kubelet-client.key";
+    for (port, name) in [(10257, "workqueue_depth"), (10259, "scheduler_")] {
+        let url = format!("https://127.0.0.1:{port}/metrics");
+        let text = node(cluster, &format!("curl -sk {client} {url}"))?;
+        ensure(text.contains(name), || format!("{port} answered {text:?} to a certificate"))?;
+        let nobody = node(cluster, &format!("curl -sk {url}"))?;
+        let why = r#"forbidden: User \"system:anonymous\" cannot get path \"/metrics\""#;
+        ensure(nobody.contains(why), || format!("{port} answered {nobody:?} to nobody"))?;
+        let code = format!("curl -sk -o /dev/null -w '%{{http_code}}' -H 'Authorization: Bearer x' {url}");
+        let code = node(cluster, &code)?;
+        ensure(code == "401", || format!("{port} answered {code} to a wrong token"))?;
+    }
+    Ok(())
 }
 
 fn api_server_manifest(cluster: &Cluster) -> Check {

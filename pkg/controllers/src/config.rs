@@ -20,10 +20,8 @@ use crate::credentials::Credentials;
 pub struct Config {
     /// `--kubeconfig`.
     pub kubeconfig: PathBuf,
-    /// `--bind-address` and `--secure-port`.
-    pub listen: SocketAddr,
-    /// `--tls-cert-file` and `--tls-private-key-file`; without them a certificate is made at start.
-    pub serving_cert: Option<(PathBuf, PathBuf)>,
+    /// Where health and metrics are served.
+    pub serving: ServingConfig,
     /// `--leader-elect`.
     pub leader_elect: bool,
     /// `--use-service-account-credentials`: each controller acts as its own ServiceAccount.
@@ -50,8 +48,7 @@ impl Config {
     pub fn new(kubeconfig: impl Into<PathBuf>, host: impl Into<String>) -> Self {
         Self {
             kubeconfig: kubeconfig.into(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 10257)),
-            serving_cert: None,
+            serving: ServingConfig::new(SocketAddr::from(([127, 0, 0, 1], 10257))),
             leader_elect: true,
             use_service_account_credentials: false,
             root_ca_file: None,
@@ -165,8 +162,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Cont
     let parsed = ClientConfig::from_kubeconfig(&config.kubeconfig)?
         .user_agent("kube-controller-manager/v1.37.2 (copepod)");
     let client = Client::new(&parsed)?;
-    let serving = ServingConfig { listen: config.listen, cert: config.serving_cert.clone() };
-    serving::start(serving, &client, metrics, &shutdown).await?;
+    serving::start(config.serving.clone(), &client, metrics, &shutdown).await?;
     let leading = if config.leader_elect {
         let lease = LeaseConfig::new("kube-controller-manager", &config.host);
         match lease::acquire(&client, lease, &shutdown).await {

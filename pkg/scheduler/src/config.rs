@@ -15,10 +15,8 @@ use crate::cycle::Scheduler;
 pub struct Config {
     /// `--kubeconfig`.
     pub kubeconfig: PathBuf,
-    /// `--bind-address` and `--secure-port`.
-    pub listen: SocketAddr,
-    /// `--tls-cert-file` and `--tls-private-key-file`; without them a certificate is made at start.
-    pub serving_cert: Option<(PathBuf, PathBuf)>,
+    /// Where health and metrics are served.
+    pub serving: ServingConfig,
     /// `--leader-elect`.
     pub leader_elect: bool,
     /// Identity in the lease and in events; the host's name.
@@ -33,8 +31,7 @@ impl Config {
     pub fn new(kubeconfig: impl Into<PathBuf>, host: impl Into<String>) -> Self {
         Self {
             kubeconfig: kubeconfig.into(),
-            listen: SocketAddr::from(([127, 0, 0, 1], 10259)),
-            serving_cert: None,
+            serving: ServingConfig::new(SocketAddr::from(([127, 0, 0, 1], 10259))),
             leader_elect: true,
             host: host.into(),
             scheduler_name: "default-scheduler".to_owned(),
@@ -62,8 +59,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), Sche
     let client = Client::new(&client.user_agent("kube-scheduler/v1.37.2 (copepod)"))?;
     let scheduler = Scheduler::new(client.clone(), &config);
     let metrics = scheduler.clone();
-    let serving = ServingConfig { listen: config.listen, cert: config.serving_cert.clone() };
-    serving::start(serving, &client, move || metrics.metrics(), &shutdown).await?;
+    serving::start(config.serving.clone(), &client, move || metrics.metrics(), &shutdown).await?;
     let leading = if config.leader_elect {
         let lease = LeaseConfig::new("kube-scheduler", &config.host);
         match lease::acquire(&client, lease, &shutdown).await {
