@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long)]
     service_account_private_key_file: Option<PathBuf>,
     /// How long a node may be silent before it counts as not ready, in seconds
-    #[arg(long, value_parser = copepod_config::parse_duration)]
+    #[arg(long, value_parser = copepod_api::duration::parse_positive)]
     node_monitor_grace_period: Option<std::time::Duration>,
     /// How many ended pods may stay
     #[arg(long)]

@@ -52,6 +52,17 @@ pub fn parse(text: &str) -> Result<i64, String> {
     i64::try_from(if negative { -total } else { total }).map_err(|_| invalid())
 }
 
+/// The same for what cannot be negative: periods, limits, ages.
+///
+/// # Errors
+/// As [`parse`], and a negative duration.
+pub fn parse_positive(text: &str) -> Result<std::time::Duration, String> {
+    let nanos = parse(text)?;
+    u64::try_from(nanos)
+        .map(std::time::Duration::from_nanos)
+        .map_err(|_| format!("{} is a negative duration", quote(text)))
+}
+
 fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(ends).unwrap_or(text.len()))
 }
@@ -140,5 +151,7 @@ mod tests {
         ] {
             assert_eq!(parse(given), Err(why.to_owned()));
         }
+        assert_eq!(parse_positive("1.5s"), Ok(std::time::Duration::from_millis(1500)));
+        assert_eq!(parse_positive("-1s"), Err("\"-1s\" is a negative duration".to_owned()));
     }
 }

@@ -247,10 +247,7 @@ impl Config {
 
 /// Parses a Go duration such as `1h30m0s` or `250ms`, which is not negative.
 pub(crate) fn go_duration(flag: &'static str, text: &str) -> Result<std::time::Duration, ServeError> {
-    let nanos = copepod_api::duration::parse(text).map_err(|why| ServeError::Flag { flag, why })?;
-    let positive = u64::try_from(nanos)
-        .map_err(|_| ServeError::Flag { flag, why: format!("{text:?} is a negative duration") })?;
-    Ok(std::time::Duration::from_nanos(positive))
+    copepod_api::duration::parse_positive(text).map_err(|why| ServeError::Flag { flag, why })
 }
 
 #[cfg(test)]

@@ -171,7 +171,8 @@ impl Call {
     }
 }
 
-fn header_text(headers: &HeaderMap, name: impl header::AsHeaderName) -> &str {
+/// A header's text; empty when absent.
+pub(crate) fn header_text(headers: &HeaderMap, name: impl header::AsHeaderName) -> &str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 

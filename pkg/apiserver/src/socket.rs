@@ -17,6 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
 use crate::body::{Body, StreamError};
+use crate::server::header_text;
 
 /// The largest message of a client, which has nothing to say, and the size of a read.
 const MOST: usize = 64 * 1024;
@@ -51,8 +52,7 @@ const READER_PROTOCOLS: &[(&str, Form)] =
     &[("", Form::Binary), ("binary.k8s.io", Form::Binary), ("base64.binary.k8s.io", Form::Base64)];
 
 fn listed(headers: &HeaderMap, name: header::HeaderName, wanted: &str) -> bool {
-    let text = headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
-    text.split(',').any(|t| t.trim().eq_ignore_ascii_case(wanted))
+    header_text(headers, name).split(',').any(|t| t.trim().eq_ignore_ascii_case(wanted))
 }
 
 /// Whether a request asks for a WebSocket.
@@ -94,7 +94,7 @@ pub(crate) fn serve(
     messages: impl Stream<Item = Result<Bytes, StreamError>> + Send + 'static,
 ) -> Response<Body> {
     // Upstream's library for these takes no request without an origin.
-    if text(&parts.headers, header::ORIGIN).is_empty() {
+    if header_text(&parts.headers, header::ORIGIN).is_empty() {
         return refuse(StatusCode::FORBIDDEN);
     }
     let Some((response, upgrade)) = accept(parts) else { return refuse(StatusCode::BAD_REQUEST) };
@@ -107,10 +107,6 @@ pub(crate) fn serve(
     response
 }
 
-fn text(headers: &HeaderMap, name: header::HeaderName) -> &str {
-    headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
-}
-
 /// The subprotocols that a client offers, in its order.
 pub(crate) fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter();
@@ -119,7 +115,7 @@ pub(crate) fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 
 /// The answer that switches protocols, and the connection once it is sent; `None` for a request that is no handshake.
 pub(crate) fn accept(parts: &Parts) -> Option<(Response<Body>, OnUpgrade)> {
-    let key = text(&parts.headers, header::SEC_WEBSOCKET_KEY);
+    let key = header_text(&parts.headers, header::SEC_WEBSOCKET_KEY);
     let upgrade = parts.extensions.get::<OnUpgrade>().cloned().filter(|_| !key.is_empty())?;
     let accept = derive_accept_key(key.as_bytes());
     let mut response = refuse(StatusCode::SWITCHING_PROTOCOLS);

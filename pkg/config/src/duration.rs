@@ -2,16 +2,8 @@
 
 use std::time::Duration;
 
+use copepod_api::duration::parse_positive;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-/// Parses a duration such as `1h30m0s` or `250ms`; negative ones are refused.
-///
-/// # Errors
-/// A sentence that quotes the text.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let nanos = copepod_api::duration::parse(text)?;
-    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| format!("{text:?} is a negative duration"))
-}
 
 /// A duration in a configuration file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,7 +27,7 @@ impl Serialize for GoDuration {
 impl<'de> Deserialize<'de> for GoDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        parse_duration(&text).map(Self).map_err(serde::de::Error::custom)
+        parse_positive(&text).map(Self).map_err(serde::de::Error::custom)
     }
 }
 
@@ -45,7 +37,7 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_reads_them() {
-        let millis = |text| parse_duration(text).map(|d| d.as_millis());
+        let millis = |text| parse_positive(text).map(|d| d.as_millis());
         for (text, want) in
             [("40s", 40_000), ("1h30m0s", 5_400_000), ("250ms", 250), ("1.5s", 1500), ("0", 0), ("0s", 0)]
         {

@@ -10,6 +10,6 @@ mod layout;
 mod node;
 
 pub use component::{ComponentConfig, load_component, parse_component};
-pub use duration::{GoDuration, parse_duration};
+pub use duration::GoDuration;
 pub use layout::Layout;
 pub use node::{ConfigError, NodeConfig, ProxyMode};

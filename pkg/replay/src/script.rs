@@ -8,7 +8,7 @@
 //! POST /api/v1/namespaces/x/configmaps?dryRun=All
 //! Content-Type: application/json
 //!
-//! {"metadata": {"name": "a", "uid": "{{cm.metadata.uid}}"}}
+//! {"metadata": {"name": "a", "uid": "{{cm.metadata.uid}}", "annotations": {"long": "{{x*300}}"}}}
 //! ```
 //! A header `Content-Type: application/vnd.kubernetes.protobuf` turns a JSON body into protobuf before it is sent.
 

@@ -105,23 +105,41 @@ async fn settled(target: &Target, request: &Request) -> Result<(u16, HeaderMap, 
     Ok(answer)
 }
 
-/// Replaces `{{name.field.0}}` by values of earlier answers.
+/// Replaces `{{name.field.0}}` by values of earlier answers, and `{{x*300}}` by so many of that text.
 fn fill(request: &Request, known: &BTreeMap<String, Value>) -> Result<Request, String> {
     let mut filled = request.clone();
     let headers = filled.headers.iter_mut().map(|(_, value)| value);
     for text in [&mut filled.target, &mut filled.body].into_iter().chain(headers) {
-        while let Some((before, rest)) = text.split_once("{{") {
-            let (path, after) = rest.split_once("}}").ok_or("an open {{")?;
-            let (name, field) = path.split_once('.').unwrap_or((path, ""));
-            let pointer: String =
-                field.split('.').filter(|p| !p.is_empty()).map(|p| format!("/{p}")).collect();
-            let value = known.get(name).and_then(|answer| answer.pointer(&pointer));
-            let value = value.ok_or_else(|| format!("nothing is known of {path}"))?;
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            *text = format!("{before}{value}{after}");
-        }
+        *text = filled_in(text, known)?;
     }
     Ok(filled)
+}
+
+fn filled_in(text: &str, known: &BTreeMap<String, Value>) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, open)) = rest.split_once("{{") {
+        let (inside, after) = open.split_once("}}").ok_or("an open {{")?;
+        out.push_str(before);
+        match inside.rsplit_once('*') {
+            Some((unit, times)) => {
+                let times = times.parse().map_err(|_| format!("{inside}: {times:?} is no number"))?;
+                out.push_str(&unit.repeat(times));
+            }
+            None => out.push_str(&value_of(inside, known)?),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn value_of(path: &str, known: &BTreeMap<String, Value>) -> Result<String, String> {
+    let (name, field) = path.split_once('.').unwrap_or((path, ""));
+    let pointer: String = field.split('.').filter(|p| !p.is_empty()).map(|p| format!("/{p}")).collect();
+    let value = known.get(name).and_then(|answer| answer.pointer(&pointer));
+    let value = value.ok_or_else(|| format!("nothing is known of {path}"))?;
+    Ok(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
 fn body(request: &Request) -> Result<Bytes, String> {
@@ -207,8 +225,12 @@ mod tests {
             ..Request::default()
         };
         assert_eq!(fill(&request, &known).map(|r| r.target), Ok("/x/u?n=7".to_owned()));
-        let request = Request { body: "{{no.thing}}".to_owned(), ..Request::default() };
-        assert!(fill(&request, &known).is_err());
+        let body = |text: &str| Request { body: text.to_owned(), ..Request::default() };
+        let long = fill(&body(r#"{"a": "{{x*3}}", "b": "{{ab*2}}"}"#), &known).map(|r| r.body);
+        assert_eq!(long.as_deref(), Ok(r#"{"a": "xxx", "b": "abab"}"#));
+        for wrong in ["{{no.thing}}", "{{x*many}}", "{{open"] {
+            assert!(fill(&body(wrong), &known).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! SPDY within a WebSocket, as `kubectl port-forward` speaks since v1.31 (KEP-4006): the client's connection is a
 //! WebSocket whose binary messages carry the bytes of a SPDY connection, the kubelet's is that SPDY connection.
 
+use bytes::BytesMut;
 use copepod_api::ApiResult;
 use futures::{SinkExt as _, StreamExt as _};
 use http::request::Parts;
@@ -10,7 +11,6 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
-use tokio_util::bytes::BytesMut;
 
 use super::forward::{Destination, answer, ask};
 use crate::body::Body;

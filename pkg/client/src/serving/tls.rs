@@ -1,6 +1,5 @@
 //! TLS of a component's server: its certificate, and the authority of those that clients may show.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Tls {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
-    authority: Option<PathBuf>,
     client: Client,
     with_clients: OnceCell<TlsAcceptor>,
     without: TlsAcceptor,
@@ -37,7 +35,7 @@ fn bad(why: impl std::fmt::Display) -> ClientError {
 }
 
 impl Tls {
-    /// Reads the files.
+    /// Reads the files. An authority that is given must be good; the published one may still be to come.
     pub(super) fn new(config: &ServingConfig, client: &Client) -> Result<Self> {
         let (chain, key) = match &config.cert {
             Some((cert, key)) => {
@@ -49,15 +47,18 @@ impl Tls {
             None => self_signed()?,
         };
         let without = acceptor(&chain, &key, None)?;
-        let (authority, client) = (config.client_ca.clone(), client.clone());
-        Ok(Self { chain, key, authority, client, with_clients: OnceCell::new(), without })
+        let given = config.client_ca.as_ref().map(|file| {
+            let pem = Pem::File(file.clone()).read()?;
+            acceptor(&chain, &key, Some(roots(&pem)?))
+        });
+        let with_clients = OnceCell::new_with(given.transpose()?);
+        Ok(Self { chain, key, client: client.clone(), with_clients, without })
     }
 
     /// What accepts the next connection.
     pub(super) async fn acceptor(&self) -> TlsAcceptor {
         let made = self.with_clients.get_or_try_init(|| async {
-            let roots = self.roots().await?;
-            acceptor(&self.chain, &self.key, Some(roots))
+            acceptor(&self.chain, &self.key, Some(roots(&self.published().await?)?))
         });
         match made.await {
             Ok(acceptor) => acceptor.clone(),
@@ -66,18 +67,6 @@ impl Tls {
                 self.without.clone()
             }
         }
-    }
-
-    async fn roots(&self) -> Result<RootCertStore> {
-        let pem = match &self.authority {
-            Some(file) => Pem::File(file.clone()).read()?,
-            None => self.published().await?,
-        };
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(&pem) {
-            roots.add(certificate.map_err(bad)?).map_err(bad)?;
-        }
-        Ok(roots)
     }
 
     async fn published(&self) -> Result<Vec<u8>> {
@@ -89,6 +78,15 @@ impl Tls {
             map["data"][entry].as_str().ok_or_else(|| bad(format!("{namespace}/{name} has no {entry}")))?;
         Ok(text.as_bytes().to_vec())
     }
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore> {
+    let bad = |why: String| ClientError::Config(format!("authority of client certificates: {why}"));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        roots.add(certificate.map_err(|e| bad(e.to_string()))?).map_err(|e| bad(e.to_string()))?;
+    }
+    if roots.is_empty() { Err(bad("no certificate in it".to_owned())) } else { Ok(roots) }
 }
 
 fn self_signed() -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
@@ -118,4 +116,26 @@ fn acceptor(
     let mut config = builder.with_single_cert(chain.to_vec(), key.clone_key()).map_err(bad)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientConfig;
+
+    #[test]
+    fn an_authority_that_cannot_be_used_is_refused_at_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let client = Client::new(&ClientConfig::new("http://127.0.0.1:1")).unwrap();
+        let start = |pem: &str| {
+            let file = dir.path().join("ca.crt");
+            std::fs::write(&file, pem).unwrap();
+            let listen = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+            let config = ServingConfig { client_ca: Some(file), ..ServingConfig::new(listen) };
+            Tls::new(&config, &client).map(drop)
+        };
+        let made = rcgen::generate_simple_self_signed(vec!["ca".to_owned()]).unwrap();
+        assert!(start(&made.cert.pem()).is_ok());
+        assert!(start("nothing").is_err_and(|e| e.to_string().contains("no certificate in it")));
+    }
 }

@@ -272,6 +272,13 @@ pub(super) struct Context<'a> {
     pub(super) part: Part,
 }
 
+impl<'a> Context<'a> {
+    /// The creation of `name`.
+    fn of_new(target: &'a Target, name: &'a str, options: &'a Value) -> Self {
+        Self { operation: Operation::Create, target, name, options, part: Part::Whole }
+    }
+}
+
 /// Attributes with what they borrow.
 struct Owned<'a> {
     kind: GroupVersionKind,

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::{Context, Part, Prepared, options};
 use crate::{
-    admission::Operation,
     codec,
     hooks::HookContext,
     metadata,
@@ -102,13 +101,7 @@ impl Store {
         }
         let options = options(cx, "CreateOptions");
         let name = meta::name(&new).to_owned();
-        let context = Context {
-            operation: Operation::Create,
-            target,
-            name: &name,
-            options: &options,
-            part: Part::Whole,
-        };
+        let context = Context::of_new(target, &name, &options);
         self.mutate(cx, &context, None, &mut new).await?;
         Ok(new)
     }
@@ -117,13 +110,7 @@ impl Store {
     async fn prepare_new(&self, cx: &RequestContext, target: &Target, mut new: Value) -> ApiResult<Prepared> {
         let options = options(cx, "CreateOptions");
         let name = meta::name(&new).to_owned();
-        let context = Context {
-            operation: Operation::Create,
-            target,
-            name: &name,
-            options: &options,
-            part: Part::Whole,
-        };
+        let context = Context::of_new(target, &name, &options);
         let transaction = self.allocate(cx, None, &mut new).await?;
         let mut prepared = Prepared { object: new, transaction };
         let checked = self.check_new(cx, &context, &mut prepared.object).await;
